@@ -17,9 +17,6 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from allyouneed.bench.contenders import OURS, Entry, Precision
-from allyouneed.bench.training import build_contender, take_turn
-from allyouneed.bench.training_workloads import SHAPES, Shape, make_batches
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.machine import environment, matmul_peak, wait_for
@@ -27,6 +24,9 @@ from allyouneed.hardware.memory import memory_bytes
 from allyouneed.inference import Engine, generate
 from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.lab.bench.contenders import OURS, Entry, Precision
+from allyouneed.lab.bench.training_speed import build_contender, take_turn
+from allyouneed.lab.bench.training_workloads import SHAPES, Shape, make_batches
 from allyouneed.model import build_model
 from allyouneed.training.update import accumulate_gradient
 

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import torch
 
-from allyouneed.demo.grammar import generate_demo_corpus
 from allyouneed.hardware.machine import environment
+from allyouneed.lab.demo.grammar import generate_demo_corpus
 from allyouneed.storage.run_log import read_log
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 3

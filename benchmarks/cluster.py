@@ -20,21 +20,21 @@ from typing import Any
 
 import numpy as np
 import torch
-from preparation import words_of, write_text
 
-from allyouneed.bench.decoding_workloads import task_of_shape
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.hardware.cluster import Cluster
 from allyouneed.hardware.machine import environment
 from allyouneed.hardware.processor import available_cores
-from allyouneed.tasks.cluster import Cluster
-from allyouneed.tasks.loading import load_translator
-from allyouneed.tasks.preparing import prepare
+from allyouneed.lab.bench.decoding_workloads import task_of_shape
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.cluster_translation import ClusterTranslator
+from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.requests import TranslationRequest
-from allyouneed.tasks.translation.on_cluster import ClusterTranslator
 from allyouneed.tasks.units import SOURCE_TOKENIZER
+from preparation import words_of, write_text
 
 RESULTS = Path(__file__).parent / "results" / "cluster.json"
 NUM_PAIRS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000

@@ -20,7 +20,7 @@ from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer import attention_page
 from allyouneed.hardware.machine import environment
 from allyouneed.inference import AttentionWeights
-from allyouneed.tasks.attention import Pieces, look_into
+from allyouneed.tasks.attention_maps import Pieces, look_into
 
 RESULTS = Path(__file__).parent / "results" / "explorer.json"
 TEXT = "ab," * 49 + "ab"  # 99 words in 149 pieces, and the end symbol

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from allyouneed.data.lines import write_lines
-from allyouneed.demo.grammar import DemoPair, generate_demo_corpus
+from allyouneed.lab.demo.grammar import DemoPair, generate_demo_corpus
 
 SHORT_WORDS = 7
 """Two texts with as many words have 20 sub-words at most, nearly always."""

@@ -3,8 +3,8 @@
     python benchmarks/false_differences.py [TABLES]
 
 Tables of normal scores, of 19 rows with two or three seeds; the first row is compared with all others by
-Student's t and Holm's correction, as `allyouneed.evaluation.seeds` does, but without sentences. Rules for the
-variance of a row: pooled over all rows, or the row's own if that is larger. Results in
+Student's t and Holm's correction, as `allyouneed.lab.statistics.seeds` does, but without sentences. Rules for
+the variance of a row: pooled over all rows, or the row's own if that is larger. Results in
 benchmarks/results/false_differences.json.
 """
 

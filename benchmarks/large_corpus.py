@@ -22,7 +22,7 @@ import torch
 from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import make_batch
 from allyouneed.hardware.machine import environment
-from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.training.batches import schedule_of
 
 RESULTS = Path(__file__).parent / "results" / "large_corpus.json"

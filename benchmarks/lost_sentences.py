@@ -20,8 +20,8 @@ import torch
 from allyouneed.config.presets import multi30k_tiny
 from allyouneed.data.sentences import lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.demo.grammar.corpus import generate_demo_corpus
 from allyouneed.hardware.machine import environment
+from allyouneed.lab.demo.grammar.grammar_corpus import generate_demo_corpus
 from allyouneed.model import Transformer
 from allyouneed.tasks.translation.translator import Translator
 

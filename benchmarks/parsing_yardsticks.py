@@ -26,9 +26,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from allyouneed.cli.progress import progress
 from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.evaluation import format_scores
-from allyouneed.interfaces.progress import progress
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
 from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees, without_unary_cycles

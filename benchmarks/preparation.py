@@ -33,7 +33,7 @@ from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import read_lines
 from allyouneed.hardware.machine import environment
 from allyouneed.hardware.processor import available_cores
-from allyouneed.tasks.preparing import prepare
+from allyouneed.preparation.preparing import prepare
 
 RESULTS = Path(__file__).parent / "results"
 SEED, VOCAB_SIZE = 1, 37_000

@@ -24,7 +24,7 @@ WRITTEN_AT_ONCE = 10_000
 SEED = 1
 COMMAND = """
 import sys
-from allyouneed.interfaces.cli import main
+from allyouneed.cli.program import main
 code = main(sys.argv[1:])
 status = dict(line.split(":", 1) for line in open("/proc/self/status"))
 print(int(status["VmHWM"].split()[0]))

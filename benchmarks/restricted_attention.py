@@ -22,10 +22,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from allyouneed.config.model import Reach
 from allyouneed.hardware.machine import environment
+from allyouneed.lab.paper.layer_costs import exponent, peak_bytes
 from allyouneed.model.attention import SoftmaxAttention
-from allyouneed.model.comparison.layers import RestrictedSelfAttention
+from allyouneed.model.comparison.layer_kinds import RestrictedSelfAttention
 from allyouneed.model.neighbourhood import NeighbourhoodMask
-from allyouneed.paper.layer_costs import exponent, peak_bytes
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 RESULTS = Path(__file__).parent / "results" / "restricted_attention.json"

@@ -28,12 +28,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 from tests.http_load import Connection, Tally, load  # noqa: E402
 
-from allyouneed.bench.decoding_workloads import task_of_shape  # noqa: E402
 from allyouneed.config.model import ModelConfig  # noqa: E402
 from allyouneed.data.tokenizer import Tokenizer  # noqa: E402
 from allyouneed.hardware.machine import environment  # noqa: E402
+from allyouneed.lab.bench.decoding_workloads import task_of_shape  # noqa: E402
+from allyouneed.runs.loading import load_translator  # noqa: E402
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
-from allyouneed.tasks.loading import load_translator  # noqa: E402
 from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
 
 _GIVEN = sys.argv[1:] if __name__ == "__main__" else []

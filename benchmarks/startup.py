@@ -17,9 +17,9 @@ from tempfile import TemporaryDirectory
 import torch
 
 from allyouneed.config.presets import demo
-from allyouneed.demo.grammar import generate_demo_corpus
-from allyouneed.demo.run import run_demo
 from allyouneed.hardware.machine import environment
+from allyouneed.lab.demo.demo_run import run_demo
+from allyouneed.lab.demo.grammar import generate_demo_corpus
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 10
 RESULTS = Path(__file__).parent / "results" / "startup.json"

@@ -20,9 +20,9 @@ from typing import Any
 
 import torch
 
-from allyouneed.bench.training_workloads import SHAPES
 from allyouneed.data.store import PairStore
 from allyouneed.hardware.machine import environment
+from allyouneed.lab.bench.training_workloads import SHAPES
 from allyouneed.storage.run_log import read_log
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5

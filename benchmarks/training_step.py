@@ -27,7 +27,7 @@ from allyouneed.data.batching import Batch
 from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
-from allyouneed.native import gradients
+from allyouneed.native import gradient_kernels as gradients
 from allyouneed.training import loss, update
 from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import LossSums

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 import numpy as np
-from preparation import words_of, write_text
 
 from allyouneed.data.public_corpora import PUBLIC_CORPORA
+from preparation import words_of, write_text
 
 CORPUS, MEAN_WORDS, NUM_TEST = "wmt14-en-de", 24, 100
 UPDATES = "training.num_steps=10", "training.checkpoint_every_steps=5", "training.validate_every_steps=10"

@@ -16,9 +16,10 @@ ROOT = "allyouneed"
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
 
 LAYERS = """
-interfaces
-paper, bench, demo
+cli
+serve | lab
 interop, cost
+runs, preparation
 tasks
 training | inference
 explorer, native, model | data | evaluation
@@ -192,11 +193,11 @@ def fragments(sources: Sources) -> list[str]:
 
 
 def flags_below_the_commands(sources: Sources) -> list[str]:
-    """Texts that name a flag below `interfaces/`, where there are only settings; docstrings may."""
+    """Texts that name a flag below `cli/`, where there are only settings; docstrings may."""
     return [
         f"{module}:{text.lineno} {text.value[:60]}"
         for module, source in sources.items()
-        if unit_of(module) not in ("interfaces", "__main__")
+        if unit_of(module) not in ("cli", "__main__")
         for node in ast.walk(ast.parse(source))
         if not isinstance(node, ast.Expr)
         for text in ast.iter_child_nodes(node)
@@ -277,7 +278,7 @@ CHECKS = {
     },
     flags_below_the_commands: {
         "allyouneed.config.run": 'raise UsageError("--beam-size 0: give 1 or more")',
-        "allyouneed.paper.table4": 'raise UsageError(f"{run}: go on with --resume")',
+        "allyouneed.lab.paper.table4": 'raise UsageError(f"{run}: go on with --resume")',
     },
     oversized: {
         "allyouneed.config.run": "\n" * (MAX_FILE_LINES + 1),

@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     from allyouneed.data.tab_separated import Columns
     from allyouneed.errors import DataError, ModelError, UsageError, UserError
     from allyouneed.evaluation.score import Score
+    from allyouneed.hardware.cluster import Cluster
+    from allyouneed.preparation.prepared_data import PreparedData
+    from allyouneed.preparation.preparing import prepare
+    from allyouneed.runs.initial_model import continue_from
+    from allyouneed.runs.loading import load, load_parser, load_translator
+    from allyouneed.runs.starting import average, train
     from allyouneed.storage.remote import copy_published
-    from allyouneed.tasks.attention import Attention
-    from allyouneed.tasks.cluster import Cluster
-    from allyouneed.tasks.initial_model import continue_from
-    from allyouneed.tasks.loading import load, load_parser, load_translator
+    from allyouneed.tasks.attention_maps import Attention
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
     from allyouneed.tasks.parsing.scores import evaluate_parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
-    from allyouneed.tasks.prepared_data import PreparedData
-    from allyouneed.tasks.preparing import prepare
     from allyouneed.tasks.requests import Answer, Failure, ParseRequest, ScoreRequest, TranslationRequest
-    from allyouneed.tasks.running import average, train
     from allyouneed.tasks.translation.options import TranslateOptions
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.pair_scores import PairScore
@@ -98,8 +98,8 @@ __all__ = [
 
 _MODULES = {
     "Answer": "allyouneed.tasks.requests",
-    "Attention": "allyouneed.tasks.attention",
-    "Cluster": "allyouneed.tasks.cluster",
+    "Attention": "allyouneed.tasks.attention_maps",
+    "Cluster": "allyouneed.hardware.cluster",
     "Columns": "allyouneed.data.tab_separated",
     "CorpusFiles": "allyouneed.data.corpus_files",
     "DataConfig": "allyouneed.config.run",
@@ -112,7 +112,7 @@ _MODULES = {
     "ParseOptions": "allyouneed.tasks.parsing.parser",
     "ParseRequest": "allyouneed.tasks.requests",
     "Parser": "allyouneed.tasks.parsing.parser",
-    "PreparedData": "allyouneed.tasks.prepared_data",
+    "PreparedData": "allyouneed.preparation.prepared_data",
     "RunConfig": "allyouneed.config.run",
     "Score": "allyouneed.evaluation.score",
     "ScoreRequest": "allyouneed.tasks.requests",
@@ -126,16 +126,16 @@ _MODULES = {
     "TreeFiles": "allyouneed.tasks.parsing.treebank",
     "UsageError": "allyouneed.errors",
     "UserError": "allyouneed.errors",
-    "average": "allyouneed.tasks.running",
-    "continue_from": "allyouneed.tasks.initial_model",
+    "average": "allyouneed.runs.starting",
+    "continue_from": "allyouneed.runs.initial_model",
     "copy_published": "allyouneed.storage.remote",
     "evaluate": "allyouneed.tasks.translation.scores",
     "evaluate_parser": "allyouneed.tasks.parsing.scores",
-    "load": "allyouneed.tasks.loading",
-    "load_parser": "allyouneed.tasks.loading",
-    "load_translator": "allyouneed.tasks.loading",
-    "prepare": "allyouneed.tasks.preparing",
-    "train": "allyouneed.tasks.running",
+    "load": "allyouneed.runs.loading",
+    "load_parser": "allyouneed.runs.loading",
+    "load_translator": "allyouneed.runs.loading",
+    "prepare": "allyouneed.preparation.preparing",
+    "train": "allyouneed.runs.starting",
 }
 
 

@@ -13,7 +13,7 @@ def main() -> None:
         )
         print(f"allyouneed: error[E-USAGE]: {message}", file=sys.stderr)
         sys.exit(2)
-    from allyouneed.interfaces.cli import run
+    from allyouneed.cli.program import run
 
     run()
 

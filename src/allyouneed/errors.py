@@ -4,6 +4,7 @@ Every message says what is wrong, where (file, line, column or key), and what to
 """
 
 import contextlib
+import dataclasses
 import errno
 import re
 import sys
@@ -159,6 +160,23 @@ def say(line: str) -> None:
     if sys.stderr is not None:  # print would fall back to stdout
         with contextlib.suppress(OSError, ValueError):
             print(line, file=sys.stderr, flush=True)
+
+
+@dataclasses.dataclass
+class Talk:
+    """Verbosity on stderr; errors are always shown."""
+
+    quiet: bool = False
+    """Whether `--quiet` was given: no notices, no progress."""
+
+
+talk = Talk()
+
+
+def notice(message: str, settings: Sequence[str] = ()) -> None:
+    """Print a line on stderr, unless `--quiet` was given; `settings` in it become flags."""
+    if not talk.quiet:
+        say(f"allyouneed: {printable(in_flags(message, settings))}")
 
 
 def duration(seconds: float) -> str:

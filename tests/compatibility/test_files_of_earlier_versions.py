@@ -17,9 +17,9 @@ import torch
 import allyouneed
 from allyouneed.inference import Engine
 from allyouneed.inference.shortlist import Shortlist
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.storage.checkpoint import load_checkpoint
-from allyouneed.tasks.loading import load_translator, model_of
-from allyouneed.tasks.prepared_data import PreparedData
 
 FILES = Path(__file__).parent / "version_0_1"
 EXPECTED = json.loads((FILES / "expected.json").read_bytes())

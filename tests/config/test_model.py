@@ -8,7 +8,7 @@ import torch
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import DataConfig, RunConfig, SearchConfig, TrainingConfig
 from allyouneed.config.settings import Config
-from allyouneed.cost.plan import cost
+from allyouneed.cost.estimate import cost
 from allyouneed.errors import UsageError
 from allyouneed.model import build_model, count_parameters
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from allyouneed.cli.program import main
 from allyouneed.cost.ledger import TFLOPS, read_ledger
 from allyouneed.errors import ModelError
-from allyouneed.interfaces.cli import main
 
 
 def write_run(

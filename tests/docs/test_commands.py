@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.interfaces.cli import COMMANDS, app
-from allyouneed.interfaces.configuration import one_setting_each
+from allyouneed.cli.configuration import one_setting_each
+from allyouneed.cli.program import COMMANDS, app
 
 BENCHES = "train", "translate"
 ROOT = Path(__file__).parents[2]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from allyouneed.interfaces.cli import app
+from allyouneed.cli.program import app
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commands.md"

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.interfaces.reports import html_parts
-from allyouneed.interfaces.reports.results_index import write_index
-from allyouneed.interfaces.reports.results_page import as_page, read_table
-from allyouneed.interfaces.reports.results_text import as_csv
-from allyouneed.paper.catalogue import EXPERIMENTS
-from allyouneed.paper.experiment import DATE, PROCESSOR
-from allyouneed.paper.identity import identity_of_scale, read_facts
-from allyouneed.paper.kept_rows import find_kept, take_up
-from allyouneed.paper.reproduction import read_results
+from allyouneed.explorer import html_parts
+from allyouneed.lab.paper.experiment import DATE, PROCESSOR
+from allyouneed.lab.paper.experiments import EXPERIMENTS
+from allyouneed.lab.paper.identity import identity_of_scale, read_facts
+from allyouneed.lab.paper.kept_rows import find_kept, take_up
+from allyouneed.lab.paper.pages.results_index import write_index
+from allyouneed.lab.paper.pages.results_page import as_page, read_table
+from allyouneed.lab.paper.pages.results_text import as_csv
+from allyouneed.lab.paper.reproduction import read_results
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MOST_BYTES = 300_000

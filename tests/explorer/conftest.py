@@ -13,7 +13,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer import attention_page
 from allyouneed.inference import AttentionWeights
-from allyouneed.tasks.attention import Attention, Pieces, look_into
+from allyouneed.tasks.attention_maps import Attention, Pieces, look_into
 
 MakeAttention = Callable[..., Attention]
 OpenPage = Callable[..., Any]

@@ -9,8 +9,8 @@ import torch
 from tests.explorer.conftest import contrast
 
 from allyouneed.explorer import attention_page
-from allyouneed.interfaces.reports.attention_figures import head_colour
-from allyouneed.tasks.attention import KINDS, Attention
+from allyouneed.tasks.attention_figures import head_colour
+from allyouneed.tasks.attention_maps import KINDS, Attention
 
 pytestmark = pytest.mark.browser
 

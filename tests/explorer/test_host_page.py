@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from allyouneed.explorer.page import pack_weights
-from allyouneed.tasks.attention import Attention
+from allyouneed.tasks.attention_maps import Attention
 
 pytestmark = pytest.mark.browser
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from allyouneed.explorer import attention_frame, attention_page
-from allyouneed.tasks.attention import Attention
+from allyouneed.tasks.attention_maps import Attention
 
 PAYLOADS = [
     "<script>alert(1)</script>",

@@ -31,7 +31,7 @@ from matplotlib.figure import Figure
 from torch.distributed.run import main as torchrun
 
 import allyouneed
-from allyouneed.interfaces import cli
+from allyouneed.cli import program as cli
 from allyouneed.native.library import library
 
 PATIENCE_SECONDS = 120.0

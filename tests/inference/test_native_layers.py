@@ -16,7 +16,7 @@ from allyouneed.model import Transformer
 from allyouneed.model.embedding import Role
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
-from allyouneed.native.attention import KeysValues, Rows
+from allyouneed.native.attention_kernels import KeysValues, Rows
 from allyouneed.native.stack import PackedStack, Tables
 from allyouneed.symbols import END, START
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch  # noqa: F401 - which takes address space
 
-from allyouneed.interfaces.cli import main
+from allyouneed.cli.program import main
 from allyouneed.interop import importing  # noqa: F401 - as torch
 
 MEMORY_BYTES = 1 << 30

@@ -12,7 +12,7 @@ from tests.packages import require_packages
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.importing import import_model
-from allyouneed.tasks.loading import load_for
+from allyouneed.runs.loading import load_for
 from allyouneed.tasks.translation.task import TRANSLATION
 
 require_packages("sentencepiece", "transformers", "ctranslate2")

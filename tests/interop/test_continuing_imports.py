@@ -8,12 +8,12 @@ from tests.packages import require_packages
 
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.interop.importing import import_model
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.initial_model import continue_from
+from allyouneed.runs.loading import model_of
+from allyouneed.runs.starting import train
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import resolve_model
-from allyouneed.tasks.initial_model import continue_from
-from allyouneed.tasks.loading import model_of
-from allyouneed.tasks.preparing import prepare
-from allyouneed.tasks.running import train
 from allyouneed.training.validation import validation_loss
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"

@@ -13,7 +13,7 @@ from tests.packages import require_packages
 from allyouneed import load_translator
 from allyouneed.errors import ModelError
 from allyouneed.interop import ctranslate2
-from allyouneed.interop.export import FORMATS, export_model
+from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 

@@ -24,7 +24,7 @@ from tests.interop.foreign_models import (
 from tests.packages import require_packages
 
 from allyouneed import RunConfig, load_translator, train
-from allyouneed.interop.export import export_model
+from allyouneed.interop.exporting import export_model
 from allyouneed.interop.importing import FORMATS, import_model
 
 pytestmark = pytest.mark.release

@@ -29,7 +29,7 @@ from tests.interop.foreign_models import (
 )
 from tests.packages import require_packages
 
-from allyouneed.interfaces.cli import main
+from allyouneed.cli.program import main
 
 require_packages("sentencepiece", "transformers", "ctranslate2", "yaml")
 

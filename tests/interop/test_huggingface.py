@@ -15,7 +15,7 @@ from allyouneed import TranslateOptions, load_translator
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop import huggingface, marian_weights
-from allyouneed.interop.export import FORMATS, export_model
+from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint

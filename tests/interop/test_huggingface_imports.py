@@ -13,10 +13,10 @@ from tests.interop.conftest import RandomModel
 from tests.interop.foreign_models import make_marian_folder
 from tests.packages import require_packages
 
+from allyouneed.cli.program import main
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import ModelError
-from allyouneed.interfaces.cli import main
-from allyouneed.interop.export import export_model
+from allyouneed.interop.exporting import export_model
 from allyouneed.interop.importing import Proof, import_model
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 

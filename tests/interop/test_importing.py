@@ -26,21 +26,21 @@ from tests.kernels import require_kernels
 from tests.packages import require_packages
 
 from allyouneed import RunConfig, Translator, load_translator
+from allyouneed.cli.program import main
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.scoring import score_targets
-from allyouneed.interfaces.cli import main
 from allyouneed.interop import from_marian
-from allyouneed.interop.export import export_model
+from allyouneed.interop.exporting import export_model
 from allyouneed.interop.importing import FORMATS, import_model
 from allyouneed.model import Transformer
+from allyouneed.runs.loading import load_for, model_of
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.storage.publish import read_manifest
 from allyouneed.symbols import END, START
-from allyouneed.tasks.loading import load_for, model_of
 from allyouneed.tasks.translation.task import TRANSLATION
 
 require_packages("sentencepiece", "transformers", "ctranslate2", "yaml")

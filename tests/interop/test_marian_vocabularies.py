@@ -10,10 +10,10 @@ import pytest
 from tests.interop.foreign_models import SENTENCES, backwards, spm_of, train_spm
 from tests.packages import require_packages
 
+from allyouneed.cli.program import main
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.interfaces.cli import main
 from allyouneed.interop.importing import import_model
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import resolve_model

@@ -4,7 +4,7 @@ import torch
 from tests.native.cases import Case
 from tests.native.references import WIDTHS, random
 
-from allyouneed.native.gradients import TYPES
+from allyouneed.native.gradient_kernels import TYPES
 from allyouneed.native.library import form_of
 
 _NUM_ROWS = 70

@@ -4,8 +4,8 @@ import platform
 
 import pytest
 
+from allyouneed.cli.program import main
 from allyouneed.errors import UsageError
-from allyouneed.interfaces.cli import main
 from allyouneed.native import isa
 from allyouneed.native.header import functions, structures
 

@@ -28,7 +28,7 @@ from tests.native.references import (
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.native.attention import Heads, KeysValues, Rows
+from allyouneed.native.attention_kernels import Heads, KeysValues, Rows
 from allyouneed.native.kernels import top_log_probs
 from allyouneed.native.library import FORMS, library
 from allyouneed.native.stack import ACTIVATIONS, Norm

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.interfaces.cli import main
+from allyouneed.cli.program import main
 from allyouneed.native import compiler as compiler_of_kernels
 from allyouneed.native import isa
 from allyouneed.native.compiler import compile_library

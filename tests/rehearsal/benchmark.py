@@ -10,7 +10,7 @@ import pytest
 from benchmarks import accelerator
 from tests.rehearsal.backend import Rehearsal
 
-from allyouneed.bench.training_workloads import SHAPES, Lengths, equal_lengths
+from allyouneed.lab.bench.training_workloads import SHAPES, Lengths, equal_lengths
 
 
 def test_the_page_holds_checks_and_speeds(

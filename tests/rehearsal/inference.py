@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli.conftest import RunCommand
 from tests.interfaces import conftest as of_interfaces
-from tests.interfaces.conftest import RunCommand
 from tests.rehearsal.backend import Rehearsal
 from tests.rehearsal.training import MODELS, model_of
 from tests.tiny import TinyModel
 
+from allyouneed.cli.program import main
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Engine, generate
 from allyouneed.inference.attention_capture import capture_attention
@@ -22,7 +23,6 @@ from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import BeamSearch
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.interfaces.cli import main
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import END
 from allyouneed.training.averaging import average

@@ -14,11 +14,11 @@ from tests.patience import wait_until
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import read_log
-from allyouneed.tasks.loading import model_of
-from allyouneed.tasks.preparing import prepare
 
 LAST_STEP = 50
 MOST_UPDATES_AFTER_A_SIGNAL = 1

@@ -13,7 +13,7 @@ import pytest
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.tasks.preparing import prepare
+from allyouneed.preparation.preparing import prepare
 
 if TYPE_CHECKING:
     from tests.forking.forker import Program

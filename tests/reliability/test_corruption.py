@@ -10,9 +10,9 @@ import pytest
 
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
+from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint, load_training_state
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.tasks.loading import model_of
 from allyouneed.training.optimizer import build_optimizer
 
 if TYPE_CHECKING:

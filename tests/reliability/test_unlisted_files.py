@@ -11,15 +11,15 @@ import torch
 from tests.packages import require_packages
 
 import allyouneed
+from allyouneed.cli.program import main
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError
 from allyouneed.inference.shortlist import Shortlist
-from allyouneed.interfaces.cli import main
-from allyouneed.interop.export import export_model
+from allyouneed.interop.exporting import export_model
+from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.checkpoint import load_training_state, save_training_state
 from allyouneed.storage.publish import MANIFEST
 from allyouneed.storage.run_directory import resolve_model
-from allyouneed.tasks.prepared_data import PreparedData
 
 
 def unlist(directory: Path, name: str) -> None:

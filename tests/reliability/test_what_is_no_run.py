@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from allyouneed.runs.starting import average
 from allyouneed.storage.publish import publish_directory
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.tasks.running import average
 
 if TYPE_CHECKING:
     from tests.reliability.conftest import Laboratory

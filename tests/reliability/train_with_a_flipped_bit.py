@@ -8,7 +8,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from allyouneed.config.run import RunConfig
-from allyouneed.tasks.running import train
+from allyouneed.runs.starting import train
 
 STEP = 5
 run, data, config, rank = sys.argv[1:]

@@ -13,6 +13,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
 from allyouneed.model import Transformer
 from allyouneed.model.weights import load_weights
+from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import (
     Weights,
     load_checkpoint,
@@ -22,7 +23,6 @@ from allyouneed.storage.checkpoint import (
     save_training_state,
 )
 from allyouneed.storage.publish import publish_directory
-from allyouneed.tasks.loading import model_of
 from allyouneed.training.optimizer import build_optimizer
 
 ATTACHMENTS = {"source_tokenizer.json": b'{"a": 1}', "target_tokenizer.json": b"\x00\xff"}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.interfaces.test_line_output import largest_file
+from tests.cli.test_line_output import largest_file
 from tests.storage.flaky_files import FlakyFiles, flaky_files
 
 from allyouneed.errors import DiskError, UsageError

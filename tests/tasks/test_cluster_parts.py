@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from allyouneed.errors import DataError, DiskError, UsageError
-from allyouneed.tasks import cluster
-from allyouneed.tasks.cluster import Bundle, Cluster
+from allyouneed.hardware import cluster
+from allyouneed.hardware.cluster import Bundle, Cluster
 from allyouneed.version import __version__
 
 CONTENTS = {"model.safetensors": b"weights", "config.toml": b"settings"}
@@ -20,12 +20,12 @@ CONTENTS = {"model.safetensors": b"weights", "config.toml": b"settings"}
 def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bundle:
     """One that the first machine has not unpacked; in the place of Ray stands what keeps the contents."""
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda reference: reference))
-    monkeypatch.setattr("allyouneed.tasks.cluster.tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("allyouneed.hardware.cluster.tempfile.tempdir", str(tmp_path))
     return Bundle("digest", tuple((name, len(content)) for name, content in CONTENTS.items()), (CONTENTS,))
 
 
 def test_another_version_is_told_with_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allyouneed.tasks.cluster.platform.node", lambda: "worker7")
+    monkeypatch.setattr("allyouneed.hardware.cluster.platform.node", lambda: "worker7")
     with pytest.raises(
         UsageError, match=rf"^worker7 has allyouneed {__version__}, this machine 0.0.1; install"
     ):
@@ -33,7 +33,7 @@ def test_another_version_is_told_with_its_machine(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_error_names_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allyouneed.tasks.cluster.platform.node", lambda: "worker7")
+    monkeypatch.setattr("allyouneed.hardware.cluster.platform.node", lambda: "worker7")
 
     def fail(item: Any) -> None:
         raise DataError(["line 1: is bad", "line 2: is bad"], label="E-UTF8")

@@ -18,17 +18,17 @@ from allyouneed.data.batching import make_batch
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, ModelError, UsageError, UserError
 from allyouneed.model.evaluation_mode import evaluation_mode
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.initial_model import continue_from
+from allyouneed.runs.loading import load_translator, model_of
+from allyouneed.runs.rehearsing import rehearse
+from allyouneed.runs.starting import average, train
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
-from allyouneed.tasks.initial_model import continue_from
-from allyouneed.tasks.loading import load_translator, model_of
 from allyouneed.tasks.parsing.treebank import TreeFiles
-from allyouneed.tasks.prepared_data import PreparedData
-from allyouneed.tasks.preparing import prepare
-from allyouneed.tasks.rehearsing import rehearse
-from allyouneed.tasks.running import average, train
 from allyouneed.training.batches import schedule_of
 from allyouneed.training.freezing import freeze, trainable
 from allyouneed.training.update import batch_loss
@@ -409,7 +409,7 @@ def _moments(run: Path, frozen: list[str]) -> dict[str, torch.Tensor]:
 def test_a_rehearsal_counts_the_replayed_pairs_and_writes_nothing(
     run: Path, new_data: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allyouneed.tasks.rehearsing._WARM_UP_SECONDS", 0.01)
+    monkeypatch.setattr("allyouneed.runs.rehearsing._WARM_UP_SECONDS", 0.01)
     store = PreparedData(new_data).train
     own = int(store.target_lengths.sum()) + store.num_pairs
     found = rehearse(run, new_data, config)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from tests.patience import wait_until
 
-from allyouneed.tasks.journal import UNFINISHED
-from allyouneed.tasks.prepared_data import PreparedData
+from allyouneed.preparation.journal import UNFINISHED
+from allyouneed.preparation.prepared_data import PreparedData
 
 NUM_PAIRS, MEAN_WORDS, AT_ONCE = 5_000_000, 10, 50_000
 MOST_MEMORY = 1.5 * 2**30

@@ -4,16 +4,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.tasks.test_preparing import contents, write_corpus
+from tests.preparation.test_preparing import contents, write_corpus
 from tests.tasks.test_unfinished_data import stopping_after
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
-from allyouneed.tasks import encoding, preparing
-from allyouneed.tasks.prepared_data import PreparedData
-from allyouneed.tasks.preparing import prepare
+from allyouneed.preparation import encoding, preparing
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.preparation.preparing import prepare
 from allyouneed.tasks.units import SOURCE_TOKENIZER
 
 PLAIN = DataConfig(vocab_size=290, max_tokens=60)

@@ -8,9 +8,9 @@ import pytest
 from tests.tasks.reversal.task import REVERSAL, Reverser
 
 import allyouneed
-from allyouneed.interfaces import cli
+from allyouneed.cli import program as cli
+from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.tasks.catalogue import TASKS
-from allyouneed.tasks.prepared_data import PreparedData
 
 WORDS = ("sun", "moon", "star", "tree", "river", "stone")
 SMALL = {

@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 from tests.patience import wait_until
-from tests.tasks.test_preparing import contents, files_of_at_most, write_corpus
+from tests.preparation.test_preparing import contents, files_of_at_most, write_corpus
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, DiskError
-from allyouneed.tasks import encoding, preparing
-from allyouneed.tasks.journal import UNFINISHED
-from allyouneed.tasks.preparing import prepare
+from allyouneed.preparation import encoding, preparing
+from allyouneed.preparation.journal import UNFINISHED
+from allyouneed.preparation.preparing import prepare
 
 CONFIG = DataConfig(vocab_size=300, max_tokens=60)
 NUM_PAIRS = 1_000

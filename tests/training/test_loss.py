@@ -10,7 +10,7 @@ from tests.kernels import require_kernels
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.native import gradients as of_gradients
+from allyouneed.native import gradient_kernels as of_gradients
 from allyouneed.native.library import library
 from allyouneed.training import loss
 from allyouneed.training.loss import LossSums, projected_loss, smoothing_over_all

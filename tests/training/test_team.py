@@ -24,7 +24,7 @@ from allyouneed.data.batching import make_batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.processor import features
 from allyouneed.model import Transformer
-from allyouneed.native.gradients import accumulate_
+from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.training import working_copies
 from allyouneed.training.gradients import Gradients

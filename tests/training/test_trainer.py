@@ -17,11 +17,11 @@ from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, ModelError
 from allyouneed.hardware.machine import environment
 from allyouneed.model import EncoderDecoder
+from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
-from allyouneed.tasks.loading import model_of
 from allyouneed.training.optimizer import learning_rate
 from allyouneed.training.trainer import Corpus, Trainer
 from allyouneed.training.validation import Validation, validation_loss

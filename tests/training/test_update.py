@@ -12,10 +12,10 @@ from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
-from allyouneed.native import gradients
+from allyouneed.native import gradient_kernels as gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
-from allyouneed.training.attention import attention_by_kernel
+from allyouneed.training.packed_attention import attention_by_kernel
 from allyouneed.training.plain_loss import label_smoothed_cross_entropy
 from allyouneed.training.residual import add_and_norm_by_kernel
 from allyouneed.training.trainer import Corpus

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.config.run import RunConfig
-from allyouneed.cost.plan import P100_TFLOPS
+from allyouneed.cost.estimate import P100_TFLOPS
 from allyouneed.errors import ModelError
 from allyouneed.storage.publish import disk_errors
 from allyouneed.storage.run_directory import RunDirectory

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.native.beams import Arrays, NativeBeams
+from allyouneed.native.beam_kernels import Arrays, NativeBeams
 from allyouneed.native.library import library
 from allyouneed.symbols import END, START
 

@@ -23,8 +23,8 @@ from allyouneed.inference.selection import NEVER_PRODUCED, Candidates
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.model.layers import DecoderLayer
-from allyouneed.native.attention import KeysValues, Rows
-from allyouneed.native.beams import NativeBeams
+from allyouneed.native.attention_kernels import KeysValues, Rows
+from allyouneed.native.beam_kernels import NativeBeams
 from allyouneed.native.decoding import Hypotheses, RowNumbers
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.native.stack import Tables

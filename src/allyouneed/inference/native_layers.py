@@ -14,7 +14,7 @@ from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import NoEncodings
 from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
 from allyouneed.model.ssru import SSRU
-from allyouneed.native.attention import Heads
+from allyouneed.native.attention_kernels import Heads
 from allyouneed.native.linear import PackedLinear
 from allyouneed.native.stack import Layer, Norm, PackedStack, StackSettings, Sublayer, Tables, cells
 from allyouneed.symbols import START

@@ -17,7 +17,7 @@ from allyouneed.inference.beams import Beams, Hypothesis, Rules
 from allyouneed.inference.restrictions import Constraint, Restrictions
 from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import Candidates, Restriction, top_log_probs
-from allyouneed.native.beams import NativeBeams
+from allyouneed.native.beam_kernels import NativeBeams
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
     "gnmt": lambda length, alpha: ((5 + length) / 6) ** alpha,

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Bool, Float, Int32, Int64
 from torch import Tensor
 
-from allyouneed.native.attention import KeysValues, address_of
-from allyouneed.native.beams import NativeBeams
+from allyouneed.native.attention_kernels import KeysValues, address_of
+from allyouneed.native.beam_kernels import NativeBeams
 from allyouneed.native.header import structures
 from allyouneed.native.library import library
 from allyouneed.native.linear import InPlaceLinear

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from allyouneed.native.attention import address_of
+from allyouneed.native.attention_kernels import address_of
 from allyouneed.native.library import library
 from allyouneed.symbols import END
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from allyouneed.native.attention import Heads, KeysValues, Rows, address_of
+from allyouneed.native.attention_kernels import Heads, KeysValues, Rows, address_of
 from allyouneed.native.header import structures
 from allyouneed.native.library import library
 from allyouneed.native.linear import PackedLinear

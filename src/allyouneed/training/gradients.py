@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from allyouneed.native.gradients import accumulate_
+from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.training.optimizer import skips_if_told, step_unless
 
 MOST_SKIPPED_IN_A_ROW = 3

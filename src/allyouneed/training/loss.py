@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from allyouneed.native.gradients import accumulate_, is_known, scaled_difference, softmax_
+from allyouneed.native.gradient_kernels import accumulate_, is_known, scaled_difference, softmax_
 from allyouneed.native.library import library
 
 _CHUNK_ELEMENTS = 1 << 26

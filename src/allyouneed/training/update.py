@@ -21,8 +21,8 @@ from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.packing import pack, sent
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
-from allyouneed.training.attention import attention_by_kernel
 from allyouneed.training.loss import LossSums, projected_loss
+from allyouneed.training.packed_attention import attention_by_kernel
 from allyouneed.training.residual import add_and_norm_by_kernel
 
 _WIDEST_FLASH_HEAD = 256

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from allyouneed.config.run import Precision
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.native.gradients import accumulate_
+from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.training.freezing import trainable
 
 

@@ -14,12 +14,12 @@ from allyouneed.data.batching import make_batch
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.inference import generate
 from allyouneed.inference.engine_choice import build_engine
-from allyouneed.interop.export import export_model
+from allyouneed.interop.exporting import export_model
 from allyouneed.model import build_model
+from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.symbols import END, START
-from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.training.loss import projected_loss
 from allyouneed.training.update import accumulate_gradient
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from allyouneed.cli.bench_results import results_so_far
 from allyouneed.errors import DiskError, UsageError
-from allyouneed.interfaces.reports.bench_results import results_so_far
 from allyouneed.storage.publish import replaced_file, require_file, write_text
 
 
@@ -155,7 +155,7 @@ def test_every_command_refuses_a_pipe_before_it_does_any_work(
     command: tuple[str, ...], tmp_path: Path, capsys: Any
 ) -> None:
     """Promise: Nothing replaced."""
-    from allyouneed.interfaces.cli import main
+    from allyouneed.cli.program import main
 
     os.mkfifo(tmp_path / "pipe")
     assert main([*command, str(tmp_path / "pipe")]) == 2

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from allyouneed import TreeFiles, average, prepare, presets, train
-from allyouneed.demo.grammar import generate_demo_corpus
-from allyouneed.tasks.loading import load_parser
+from allyouneed.lab.demo.grammar import generate_demo_corpus
+from allyouneed.runs.loading import load_parser
 from allyouneed.tasks.parsing.scores import evaluate_parser
 from allyouneed.tasks.parsing.trees import tree_of
 

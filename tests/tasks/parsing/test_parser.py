@@ -12,16 +12,16 @@ import allyouneed
 from allyouneed.config.presets import parsing_tiny
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.tasks.loading import load_parser, load_translator
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.loading import load_parser, load_translator
+from allyouneed.runs.starting import train
 from allyouneed.tasks.parsing.linearisation import linearise
 from allyouneed.tasks.parsing.parser import MAX_TOKENS, Parser
 from allyouneed.tasks.parsing.scores import evaluate_parser
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.parsing.trees import read_trees, sentences_of, tree_of
-from allyouneed.tasks.preparing import prepare
 from allyouneed.tasks.requests import Answer, Failure, ParseRequest
-from allyouneed.tasks.running import train
 
 TWO_UPDATES = {
     **{"num_steps": 2, "batch_tokens": 400, "micro_batch_tokens": 400},

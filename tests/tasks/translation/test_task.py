@@ -6,8 +6,8 @@ import pytest
 
 from allyouneed import CorpusFiles, DataConfig, RunConfig, evaluate, load_translator, prepare, train
 from allyouneed.evaluation import WORDS, Tokens, bleu_of
+from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.run_log import read_log
-from allyouneed.tasks.prepared_data import PreparedData
 from allyouneed.tasks.translation import task
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator

@@ -22,9 +22,9 @@ from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.native.library import available
+from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
-from allyouneed.tasks.loading import load_translator, model_of
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
 from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.outputs import Part, Translation, join_lines, join_parts

@@ -27,7 +27,7 @@ from allyouneed.inference.scheduler import Scheduler, Source
 from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks.attention import Attention, Pieces, look_into, require_few_weights
+from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.tasks.parsing.linearisation import ending
 from allyouneed.tasks.parsing.penn_words import penn_words

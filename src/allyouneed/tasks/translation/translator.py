@@ -19,7 +19,7 @@ from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
-from allyouneed.tasks.attention import Attention, Pieces, look_into, require_few_weights
+from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.requests import (
     Answer,
     Failure,

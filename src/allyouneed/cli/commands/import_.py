@@ -1,0 +1,91 @@
+"""`allyouneed import`: a model of other software."""
+
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import unquote
+
+from allyouneed.errors import UsageError, notice
+from allyouneed.language_codes import standard_code
+from allyouneed.storage.publish import disk_errors
+from allyouneed.storage.urls import url_of
+
+_HUB_NAME = re.compile(r"(?!datasets/|spaces/)\w[\w.-]*/\w[\w.-]*", re.ASCII)
+"""A name on the Hugging Face hub: organisation and model."""
+_HUB_URL = re.compile(
+    r"(?:https?://|hf://)?(?:www\.)?(?:huggingface\.co/|hf\.co/|(?<=hf://))"
+    rf"(?P<name>{_HUB_NAME.pattern})"
+    r"(?:/(?:tree|blob|resolve)/(?P<revision>[^/?#]+)|@(?P<other>[^/?#]+))?(?:[/?#].*)?",
+    re.ASCII | re.IGNORECASE,
+)
+_FILES = ".npz", ".bin", ".argosmodel"
+"""Endings of files, which are no names of models."""
+_PAIR = re.compile(r"([^\W\d_]+(?:_\w+)*)-([^\W\d_]+(?:_\w+)*)")
+
+
+def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
+    """Import a model of other software, and prove that it computes the same.
+
+    ```
+    allyouneed import opus-mt-en-de models/en-de
+    allyouneed import exported/first-hf models/first --languages en-de
+    ```
+
+    The result is an ordinary model: translate, serve, attend, evaluate and train --init-from work with it.
+    Its format is found by looking at it. Where the other software is installed, log-probabilities and greedy
+    outputs of both are compared before the model is published; the last line says whether they were. Nothing
+    is unpickled.
+
+    Args:
+        model: A folder or file of the other software, on this disk; docs/interop.md lists the formats. Of a
+            folder of Hugging Face's cache (models--ORG--NAME), the snapshot that refs/main names.
+        out: The model folder to make.
+        languages: Codes of the source and target language, such as en-de; by default what the model tells.
+    """
+    pair = _pair(languages)
+    _require_on_disk(model)
+    from allyouneed.interop.importing import import_model
+
+    proof = import_model(model, out, pair, say=notice)
+    for line in proof.notices:
+        notice(f"{model}: {line}")
+    if proof.difference is None:
+        print(f"{out}: {model} ({proof.format}); not proved, as {proof.package} is not installed")
+    else:
+        print(f"{out}: {model} ({proof.format}); log-probabilities differ by {proof.difference:.1g} at most")
+
+
+def _pair(languages: str | None) -> tuple[str, str] | None:
+    if languages is None:
+        return None
+    found = _PAIR.fullmatch(languages)
+    if found is None:
+        raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
+    return standard_code(found[1]), standard_code(found[2])
+
+
+def _require_on_disk(model: Path) -> None:
+    """Answer a name or URL of the hub by the command that downloads it; a local path of that name wins.
+
+    Raises:
+        UsageError: The path is such a name, or a URL.
+    """
+    with disk_errors(model):
+        if model.exists():
+            return
+    asked = url_of(model) or str(model)
+    found = _HUB_URL.fullmatch(asked)
+    if found is None and _HUB_NAME.fullmatch(asked) and model.suffix not in _FILES:
+        found = None if model.parent.exists() else _HUB_URL.fullmatch(f"hf.co/{asked}")
+    if found:
+        revision = unquote(found["revision"] or found["other"] or "main")
+        of_revision = "" if revision == "main" else f" --revision {shlex.quote(revision)}"
+        raise UsageError(
+            f"{asked}: is not on this disk, and nothing is downloaded; if it is a model of the Hugging Face "
+            f"hub, download it with: hf download {found['name']}{of_revision} --local-dir "
+            f"{Path(found['name']).name}"
+        )
+    if url_of(model):
+        raise UsageError(
+            f"{asked}: is not local, and nothing is downloaded; download it, then name the folder"
+        )

@@ -1,0 +1,208 @@
+"""`allyouneed serve`: answers requests for translations over HTTP."""
+
+import signal
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+
+from cyclopts import Parameter
+
+from allyouneed.cli.device import Device
+from allyouneed.cli.number_options import AtLeastOne, Port, Positive, Threads
+from allyouneed.cli.option_sources import SERVE_SOURCES
+from allyouneed.config.run import DecodingPrecision
+from allyouneed.errors import UsageError
+
+if TYPE_CHECKING:
+    from allyouneed.serve.decoding_threads import Decoding
+    from allyouneed.serve.models import ModelSource
+    from allyouneed.serve.server_settings import ServerSettings
+
+Choice = TypeVar("Choice")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Access:
+    """Who may connect."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on. Others than loopback's need --token-file or --insecure."""
+    port: Port = 8000
+    """Port to listen on; 0 chooses a free one."""
+    token_file: Path | None = None
+    """File with the token that clients must send; only its owner may read it."""
+    insecure: bool = False
+    """Listen on any address without a token."""
+    allowed_host: tuple[str, ...] = ()
+    """Name that clients use for this server, for example that of a proxy; may be repeated."""
+    allowed_origin: tuple[str, ...] = ()
+    """Origin of a web site whose pages may use this server, such as https://example.org; may be repeated."""
+    trusted_proxy: tuple[str, ...] = ()
+    """Address or network of a proxy whose X-Forwarded-For names the client, and that no client has; may be
+    repeated."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Limits:
+    """How much clients may ask for."""
+
+    max_characters: AtLeastOne = 5_000
+    """Maximum characters of a text."""
+    max_wait: Positive = 1.0
+    """Estimated seconds of waiting from which on requests are refused (429), unless a worker is idle."""
+    max_rate: Positive = 50.0
+    """Maximum requests per second from one other machine."""
+    request_timeout: Positive = 30.0
+    """Maximum seconds for a request."""
+    drain_timeout: Positive = 30.0
+    """Maximum seconds for requests in progress when the server is told to stop."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Computation:
+    """How the models compute."""
+
+    precision: tuple[str, ...] = ()
+    """Precision of matrix products: float32, bfloat16 or int8; MODEL=PRECISION for one model, named by the
+    last part of its path; may be repeated. By default int8 where it is fast, else float32."""
+    beam_size: tuple[str, ...] = ()
+    """Beam size of requests that name none; MODEL=SIZE for one model; may be repeated. By default each
+    model's own."""
+    workers: Threads | None = None
+    """Number of decoding threads; by default one per core."""
+    batch_tokens: AtLeastOne = 8_192
+    """Maximum source tokens per batch, times the beam size; limits memory."""
+    device: Device = "auto"
+
+
+@SERVE_SOURCES.named()
+def serve(
+    models: list[Path] | None = None,
+    /,
+    *,
+    direction: list[str] | None = None,
+    access: Access = Access(),
+    limits: Limits = Limits(),
+    computation: Computation = Computation(),
+    log_format: Literal["text", "json"] = "text",
+    config: Path | None = None,
+) -> None:
+    """Serve models over HTTP: a page, a JSON API, and the protocols of other translation servers.
+
+    ```
+    allyouneed serve runs/first
+    allyouneed serve models/en-de models/de-en models/parser --port 8080
+    allyouneed serve --direction en-de=runs/first --direction de-fr=runs/second
+    allyouneed serve models/en-de --host 0.0.0.0 --token-file token.txt --allowed-host translate.example.org
+    allyouneed serve models/en-de models/de-en --beam-size 4 --beam-size de-en=1 --precision de-en=float32
+    ALLYOUNEED_SERVE_PORT=8080 allyouneed serve models/en-de
+    ```
+
+    Open http://127.0.0.1:8000 in a browser. Clients of LibreTranslate, DeepL (version 2), OpenAI (chat) and
+    Marian's web socket work with this server's address. Where no model translates a direction, two are used
+    one after the other. A model that is replaced on disk is loaded again without a pause.
+
+    Every option may also be an environment variable, such as ALLYOUNEED_SERVE_MAX_WAIT=2.5, or a key such as
+    max-wait = 2.5 of a TOML file (--config serve.toml). The command line goes before variables, these before
+    the file.
+
+    Args:
+        models: Runs, checkpoints in them, or model folders, of translation models and parsers.
+        direction: Languages of a translation model, en-de=MODEL or en-pt_BR=MODEL; may be repeated.
+        access: Who may connect.
+        limits: How much clients may ask for.
+        computation: How the models compute.
+        log_format: Format of the log on standard error: text or json.
+        config: TOML file of options.
+    """
+    from allyouneed.hardware.memory import give_back_freed_memory
+
+    try:
+        from allyouneed.serve.models import load_models
+        from allyouneed.serve.process import require_safe_address
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"serve needs {error.name}; install it with: pip install 'allyouneed[serve]'"
+        ) from None
+    sources = _sources(models or [], direction or [], computation)
+    require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
+    decoding = _decoding(computation)
+    give_back_freed_memory()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a server that reads things again
+    with ThreadPoolExecutor(1, "loading") as thread:
+        loading = thread.submit(load_models, sources, None, decoding.device)
+        from allyouneed.serve.running import run  # the web framework takes a while, too
+
+        loaded = loading.result()
+    run(loaded, decoding, settings, log_format)
+
+
+def _sources(
+    models: Sequence[Path], direction: Sequence[str], computation: Computation
+) -> "list[ModelSource]":
+    """The models to be served, each with its own settings."""
+    from allyouneed.serve.models import ModelSource, direction_of, with_own
+    from allyouneed.serve.server_settings import MOST_BEAMS
+
+    given = [*map(ModelSource, models), *map(direction_of, direction)]
+    if not given:
+        raise UsageError("no model is named; name a run or a model folder: allyouneed serve runs/first")
+    precisions = {each: each for each in get_args(DecodingPrecision)}
+    beam_sizes = {str(each): each for each in range(1, MOST_BEAMS + 1)}
+    return with_own(
+        given,
+        _by_model("--precision", computation.precision, precisions),
+        _by_model("--beam-size", computation.beam_size, beam_sizes),
+    )
+
+
+def _decoding(computation: Computation) -> "Decoding":
+    from allyouneed.cli.device import torch_device
+    from allyouneed.serve.decoding_threads import Decoding
+
+    device = torch_device(computation.device)
+    return Decoding(None, computation.workers, computation.batch_tokens, device)
+
+
+def _by_model(option: str, given: Sequence[str], choices: Mapping[str, Choice]) -> dict[str, Choice]:
+    """The values of an option by the names of models; that of "" is for all others."""
+    found = {}
+    for each in given:
+        name, _, value = each.rpartition("=")
+        if value not in choices:
+            known = ", ".join(choices)
+            raise UsageError(f"{option} {each}: choose from {known}; MODEL=VALUE is for one model")
+        found[name] = choices[value]
+    return found
+
+
+def _settings(access: Access, limits: Limits) -> "ServerSettings":
+    from allyouneed.serve.origins import Proxies
+    from allyouneed.serve.process import read_token
+    from allyouneed.serve.server_settings import ServerSettings
+
+    try:
+        Proxies(access.trusted_proxy)
+    except ValueError as error:
+        raise UsageError(
+            f"--trusted-proxy: {error}; name an address, or a network such as 172.30.0.0/24"
+        ) from None
+    return ServerSettings(
+        host=access.host,
+        port=access.port,
+        token=None if access.token_file is None else read_token(access.token_file),
+        token_file=access.token_file,
+        allowed_hosts=access.allowed_host,
+        allowed_origins=access.allowed_origin,
+        trusted_proxies=access.trusted_proxy,
+        most_characters=limits.max_characters,
+        most_wait_seconds=limits.max_wait,
+        requests_per_second=limits.max_rate,
+        request_seconds=limits.request_timeout,
+        drain_seconds=limits.drain_timeout,
+    )

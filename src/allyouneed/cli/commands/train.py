@@ -1,0 +1,191 @@
+"""`allyouneed train`: from prepared data to a trained model."""
+
+import contextlib
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from allyouneed.cli.configuration import NOTHING_ASKED, ConfigurationOptions
+from allyouneed.cli.continuation import NOTHING_CONTINUED, ContinuationOptions
+from allyouneed.cli.device import Device, torch_device
+from allyouneed.cli.number_options import Positive, Whole
+from allyouneed.cli.run_reporter import RunReporter
+from allyouneed.cli.tensorboard import TensorBoard
+from allyouneed.config.variables import num_processes
+from allyouneed.errors import UsageError, notice, talk
+
+if TYPE_CHECKING:
+    from allyouneed.config.run import RunConfig
+    from allyouneed.storage.run_log import Event
+    from allyouneed.training.trainer import Report
+
+
+def train(
+    run: Path,
+    /,
+    *,
+    data: Path,
+    configuration: ConfigurationOptions = NOTHING_ASKED,
+    continuation: ContinuationOptions = NOTHING_CONTINUED,
+    steps: Whole | None = None,
+    minutes: Positive | None = None,
+    precision: Literal["float32", "bfloat16"] | None = None,
+    resume: bool = False,
+    device: Device = "auto",
+    tensorboard: bool = False,
+    dry_run: bool = False,
+    json_: bool = False,
+) -> int:
+    """Train a Transformer on prepared data.
+
+    ```
+    allyouneed train runs/first --data data --preset laptop --minutes 12
+    allyouneed train runs/first --data data --resume --minutes 30
+    allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
+    allyouneed train runs/third --data data --preset big --dry-run
+    allyouneed train runs/more --data more --init-from models/first --replay data --replay-share 0.2
+    ```
+
+    The run directory holds checkpoints, a log (`log.jsonl`) and curves (`loss.png`, `bleu.png`). Stop the run
+    at any time and continue it with `--resume`; on a CPU, the result is the same, bit for bit.
+
+    Args:
+        run: The run directory.
+        data: Data from `allyouneed prepare`.
+        configuration: The configuration to train.
+        continuation: The model to continue, and the data to replay.
+        steps: Number of updates of the whole run; short for `--set training.num_steps=N`.
+        minutes: Wall time of the whole run, in minutes; short for `--set training.budget_seconds=S`.
+        precision: Precision of matrix products; by default bfloat16 if the hardware supports it.
+        resume: Continue from the last checkpoint, or start if there is none.
+        device: Device to compute on.
+        tensorboard: Also write the curves for TensorBoard, into RUN/tensorboard.
+        dry_run: Check everything, time several updates, and print what the run would take; writes nothing.
+        json_: With `--dry-run`, print one JSON object.
+    """
+    _check_rehearsal(dry_run, json_)
+    chosen = _chosen(run, data, configuration, continuation, _assigned(steps, minutes, precision))
+    if dry_run:
+        _print_rehearsal(run, data, chosen, resume, device, json_)
+        return 0
+
+    from allyouneed.runs.starting import train as train_run  # loads PyTorch, so after the checks
+
+    where = torch_device(device)
+    with contextlib.ExitStack() as stack:
+        report = _reporter(run, tensorboard, stack)
+        received = train_run(run, data, chosen, resume=resume, device=where, report=report, say=notice)
+    if received is None:
+        _notice_end(run)
+        return 0
+    notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
+    return 128 + received
+
+
+def _check_rehearsal(dry_run: bool, json_: bool) -> None:
+    if json_ and not dry_run:
+        raise UsageError("--json: is for --dry-run; the figures of a run are in its log.jsonl")
+    if dry_run and num_processes() > 1:
+        raise UsageError("--dry-run: is for one process; start it without torchrun")
+
+
+def _assigned(steps: int | None, minutes: float | None, precision: str | None) -> list[str]:
+    """The arguments of `--set` for the options that are short for them, of those that are given."""
+    values = {
+        "num_steps": steps,
+        "budget_seconds": minutes and 60 * minutes,
+        "precision": precision and f'"{precision}"',
+    }
+    return [f"training.{setting}={value}" for setting, value in values.items() if value is not None]
+
+
+def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
+    receivers: list[Report] = [RunReporter(run, stack)]
+    if tensorboard:
+        receivers.append(TensorBoard(run, stack))
+
+    def report(event: "Event") -> None:
+        for receiver in receivers:
+            receiver(event)
+
+    return report
+
+
+def _notice_end(run: Path) -> None:
+    """Report why training ended, its best checkpoint, and the next command."""
+    if talk.quiet:  # also set in all processes of `torchrun` but the first, which may still be writing
+        return
+    from allyouneed.storage.run_directory import RunDirectory
+
+    directory = RunDirectory(run)
+    ended = json.loads((run / "exit.json").read_bytes())
+    if (best := directory.marked("best")) is not None:
+        notice(f"{run}: best on the validation data: {directory.checkpoint(best)}")
+    finished = ended["reason"] == "finished"
+    how = "finished" if finished else f"stopped at step {ended['step']:,}, {ended['reason']}"
+    notice(f"{run}: {how}; make a model with `allyouneed average {shlex.quote(str(run))} --out MODEL`")
+
+
+def _print_rehearsal(
+    run: Path, data: Path, config: "RunConfig | None", resume: bool, device: Device, json_: bool
+) -> None:
+    from allyouneed.runs.rehearsal_text import as_json, as_text
+    from allyouneed.runs.rehearsing import rehearse
+
+    found = rehearse(run, data, config, resume=resume, device=torch_device(device), say=notice)
+    print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))
+
+
+def _chosen(
+    run: Path,
+    data: Path,
+    options: ConfigurationOptions,
+    continuation: ContinuationOptions,
+    settings: Sequence[str],
+) -> "RunConfig | None":
+    """The requested configuration, or None if no option is given, so that an existing run keeps its own."""
+    from allyouneed.config.presets import preset
+    from allyouneed.config.run import RunConfig
+    from allyouneed.preparation.prepared_data import PreparedData
+    from allyouneed.runs.initial_model import continue_from
+
+    if options == NOTHING_ASKED and continuation == NOTHING_CONTINUED and not settings:
+        return None
+    _refuse_settings_of_data(options.set_ or ())
+
+    def resolved(options: ConfigurationOptions, otherwise: RunConfig) -> RunConfig:
+        return continuation.applied_to(options.resolve(otherwise).with_settings(settings))
+
+    if (recorded := run / "config.toml").is_file():
+        begun = RunConfig.from_toml(recorded)
+        if options.preset is None or begun.training.init_from is None:
+            return resolved(options, begun)
+        return resolved(replace(options, preset=None), _with_architecture(options.preset, begun))
+    model = continuation.init_from
+    if model is None:
+        default = preset(options.preset or PreparedData(data).task.default_preset)
+        chosen = resolved(options, default)
+        if chosen.training.init_from is None:
+            return chosen
+        model = Path(chosen.training.init_from)  # named by --config or --set
+    begun = continue_from(model)
+    if options.preset is not None:
+        begun = _with_architecture(options.preset, begun)
+    return resolved(replace(options, preset=None), begun)
+
+
+def _refuse_settings_of_data(assigned: Sequence[str]) -> None:
+    for each in assigned:
+        name = each.partition("=")[0].strip()
+        if name.startswith("data.") or name in ("model.source_vocab_size", "model.target_vocab_size"):
+            raise UsageError(f"--set {name}: is a setting of `prepare`, which the data has; leave it out")
+
+
+def _with_architecture(named: str, begun: "RunConfig") -> "RunConfig":
+    """A preset with the architecture of the model that is continued."""
+    from allyouneed.config.presets import preset
+
+    return preset(named).replace(model=begun.model.model_dump())

@@ -1,0 +1,279 @@
+"""`allyouneed translate`: translates standard input, line by line."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, tee
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from allyouneed.cli.account import Account
+from allyouneed.cli.computing import AS_USUAL, Computing
+from allyouneed.cli.engine import Engine
+from allyouneed.cli.line_output import LineOutput, StreamOutput, resumed_output
+from allyouneed.cli.number_options import AtLeastOne, Outputs
+from allyouneed.cli.part_output import parts_output
+from allyouneed.cli.request_lines import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
+from allyouneed.cli.search_options import AS_THE_MODEL_SAYS, SearchOptions
+from allyouneed.data.structure import structure_in
+from allyouneed.errors import DataError, UsageError, in_flags, notice
+from allyouneed.storage.publish import MANIFEST, sha256_of
+from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.requests import Failure, TranslationRequest
+from allyouneed.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from allyouneed.cli.request_lines import Answered
+    from allyouneed.data.lines import Line
+    from allyouneed.runs.cluster_translation import ClusterTranslator
+    from allyouneed.tasks.translation.outputs import Translation
+    from allyouneed.tasks.translation.translator import Translator
+
+    Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
+    Check = Callable[[str, Translation], str | None]
+
+
+_WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
+"""Options that answers do not depend on."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class LineOptions:
+    """Format of input and output lines."""
+
+    n_best: Outputs | None = None
+    """Write the N best translations of each line, or N samples, as LINE TAB RANK TAB SCORE TAB TEXT; always N
+    rows per line, padded with empty ones. N is at most the beam size or the samples of --mbr, unless
+    --sampling is given."""
+    scores: bool = False
+    """Write SCORE TAB TEXT: the log-probability divided by the length penalty or, with --mbr, the expected
+    utility."""
+    alignments: bool = False
+    """Append TAB ALIGNMENT: pairs of source and target words, such as `0-0 1-2`."""
+    jsonl: bool = False
+    """Read one JSON object per line (text, id, target_prefix) and write one (id, translations or error)."""
+    target_prefix: str = ""
+    """First words of each translation (but of a text without letters); with --jsonl, of objects without a
+    target_prefix."""
+    split_sentences: bool = False
+    """Split each line into sentences, translate them separately, and join the translations."""
+    too_long: Literal["split", "error"] = "split"
+    """Lines too long for the model: translate them in parts, with a notice, or report an error."""
+    strict: bool = False
+    """Stop with an error (exit code 3) at the first line that has markup, time codes, keys of catalogues,
+    placeholders or addresses. By default they are translated as words, and a notice names the first one."""
+    resume_output: Path | None = None
+    """Write to this file, and continue it if an earlier run was interrupted; repeat the same model, options
+    and input."""
+    parts: Path | None = None
+    """Write files of 8,192 answers into this folder, local or at a URL such as `s3://bucket/german`, and
+    continue if an earlier run was interrupted."""
+
+    def form(self) -> Format:
+        """How lines are read and written."""
+        if self.jsonl and self.scores:
+            raise UsageError("--scores: --jsonl always writes scores; leave it out")
+        if self.parts and self.resume_output:
+            raise UsageError("--parts and --resume-output: name one of them")
+        return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
+
+    def settings(self) -> dict[str, Any]:
+        """What the translator has to know.
+
+        Raises:
+            UsageError: Options contradict each other.
+        """
+        self.form()
+        return {
+            "n_best": self.n_best or 1,
+            "alignments": self.alignments,
+            "split_sentences": self.split_sentences,
+            "too_long": self.too_long,
+        }
+
+
+def translate(
+    models: list[Path],
+    /,
+    *,
+    search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
+    lines: LineOptions = LineOptions(),
+    batch_tokens: AtLeastOne = 8_192,
+    batch_size: AtLeastOne | None = None,
+    shortlist: Path | None = None,
+    engine: Engine = "local",
+    computing: Computing = AS_USUAL,
+) -> int:
+    """Translate standard input, line by line, to standard output.
+
+    ```
+    allyouneed translate runs/first < test.en > output.de
+    echo "A dog runs." | allyouneed translate models/first --beam-size 8 --n-best 4 --scores
+    allyouneed translate models/first --split-sentences --resume-output book.de < book.en
+    echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
+    allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
+    allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > output.de
+    RAY_ADDRESS=head:6379 allyouneed translate models/de-en --engine ray --parts s3://bucket/en < news.de
+    ```
+
+    Writes one line per input line, in the same order. A line that cannot be translated (because it is not
+    UTF-8, say) gives an empty line and a message on standard error, and the exit code is 9. Search settings
+    that are not given are the model's own, by default the paper's: a beam of 4, a length penalty of 0.6.
+
+    Args:
+        models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
+        search: Search settings; by default the model's own.
+        lines: Format of input and output lines.
+        batch_tokens: Maximum source tokens per batch, times beam size or samples per line; limits memory.
+        batch_size: Maximum lines per batch.
+        shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
+        computing: Precision, parallelism and device.
+    """
+    from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.runs.loading import load_translator
+
+    give_back_freed_memory()
+    loading = computing.for_loading() if engine == "local" else {}
+    models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
+    asked: dict[str, Any] = {
+        **search.settings(),
+        **lines.settings(),
+        "batch_tokens": batch_tokens,
+        "batch_size": batch_size,
+        "workers": computing.workers,
+    }
+    translator = load_translator(*models, shortlist=shortlist, **loading)
+    stream: Stream = partial(translator.answer, **asked)
+    _require_possible(stream, lines.target_prefix, shortlist)
+    with contextlib.ExitStack() as stack:
+        request = partial(_request, [*models, *([shortlist] if shortlist else [])], lines, asked, computing)
+        output = stack.enter_context(_output(lines, request))
+        if engine == "ray":
+            stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
+        windows = _windows(in_one=engine == "ray" or lines.parts is not None)
+        return _answer(lines, windows, output, stream, _checks(translator, asked, lines.strict))
+
+
+def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
+    """Report wrong options before any input is read."""
+    if target_prefix and shortlist:
+        raise UsageError("--target-prefix: cannot be used with --shortlist; leave out one")
+    for answer in stream([TranslationRequest(0, "", target_prefix)]):
+        if isinstance(answer, Failure):
+            raise answer.error
+
+
+def _windows(*, in_one: bool) -> "Iterator[Iterable[Line]]":
+    """The lines that are there, again and again; or all together, for those who need not answer at once."""
+    windows = input_windows()
+    return iter([chain.from_iterable(windows)]) if in_one else windows
+
+
+def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) -> "list[Check]":
+    """The checks whose first finding is reported."""
+    from allyouneed.tasks.translation.outputs import CUT
+
+    def structure(text: str, _: "Translation") -> str | None:
+        found = structure_in(text)
+        return found and f"{found}, which is translated as words: it may be lost; --strict refuses it"
+
+    def lost_sentences(text: str, translation: "Translation") -> str | None:
+        lost = translator.lost_sentences(text, translation.text, too_long=asked["too_long"])
+        return lost and in_flags(lost, ["split_sentences"])
+
+    def cut(_: str, translation: "Translation") -> str | None:
+        return CUT if translation.is_cut else None
+
+    wanted = {
+        structure: not strict,
+        lost_sentences: not asked["split_sentences"],
+        cut: asked.get("max_length") is None,
+    }
+    return [check for check, is_wanted in wanted.items() if is_wanted]
+
+
+def _require_plain(request: TranslationRequest | Failure) -> None:
+    if isinstance(request, TranslationRequest) and (found := structure_in(request.text)):
+        place = f"{STANDARD_INPUT}:{request.id}"
+        raise DataError(f"{place}: {found}, which is not prose; take it out, or leave out --strict")
+
+
+def _answer(
+    lines: LineOptions,
+    windows: "Iterator[Iterable[Line]]",
+    output: LineOutput,
+    stream: "Stream",
+    checks: "list[Check]",
+) -> int:
+    """Translate the lines and return the exit code."""
+    form, account = lines.form(), Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
+    for window in windows:
+        requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
+        for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
+            if lines.strict:
+                _require_plain(asked.request)
+            output.write(form.write(asked, account.told(answer)))
+            if isinstance(answer, Failure) or isinstance(asked.request, Failure):
+                continue
+            for check in [*checks]:
+                if found := check(asked.request.text, answer.result[0]):
+                    notice(f"{STANDARD_INPUT}:{answer.id}: {found} (later texts are not checked)")
+                    checks.remove(check)
+    output.finish()
+    return account.exit_code()
+
+
+def _on_cluster(
+    stack: contextlib.ExitStack, models: list[Path], shortlist: Path | None, computing: Computing
+) -> "ClusterTranslator":
+    """What translates on a cluster, which ends with the stack."""
+    from allyouneed.hardware.cluster import Cluster
+    from allyouneed.runs.cluster_translation import ClusterTranslator
+
+    cores = None if computing.workers is None else computing.workers * computing.threads
+    cluster = stack.enter_context(Cluster(cores))
+    return ClusterTranslator(
+        cluster,
+        models,
+        shortlist=shortlist,
+        device=computing.device,
+        precision=computing.precision,
+        threads=computing.threads,
+    )
+
+
+def _request(directories: list[Path], lines: LineOptions, asked: dict[str, Any], computing: Computing) -> str:
+    """What the answers depend on but the input."""
+    manifests = [sha256_of(directory / MANIFEST) for directory in directories]
+    computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
+    form = replace(lines, parts=None, strict=False)
+    return repr((__version__, manifests, form, sorted(computed.items()), computing.precision))
+
+
+@contextlib.contextmanager
+def _output(lines: LineOptions, request: Callable[[], str]) -> Iterator[LineOutput]:
+    """Standard output, or the file or folder to continue."""
+    if lines.parts is not None:
+        from allyouneed.cli.progress import progress  # which takes a while
+
+        with (
+            progress(None, unit="lines", description="translate") as shown,
+            parts_output(lines.parts, request(), shown.advance, shown.skip) as parts,
+        ):
+            if parts.num_parts:
+                notice(f"--parts: continuing; {parts.num_parts:,} of the parts are there")
+            yield parts
+    elif lines.resume_output is not None:
+        with resumed_output(lines.resume_output, lines.form().rows_per_line) as output:
+            if output.num_answers:
+                notice(f"{lines.resume_output}: continuing at line {output.num_answers + 1:,}")
+            yield output
+    else:
+        yield StreamOutput(sys.stdout.fileno())

@@ -1,0 +1,225 @@
+"""The files that `prepare` reads, and which of their examples it drops."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from allyouneed.cli.number_options import AtLeastOne, Finite, Share, between
+from allyouneed.errors import UsageError
+
+if TYPE_CHECKING:
+    from allyouneed.config.run import DataConfig
+    from allyouneed.data.corpus import Reader
+    from allyouneed.data.public_corpora import PublicCorpus
+    from allyouneed.data.tab_separated import Columns
+    from allyouneed.tasks.task import Task
+
+_BAD_SHARE = 0.01
+_FILES = (
+    "source",
+    "target",
+    "pairs",
+    "valid_source",
+    "valid_target",
+    "valid_pairs",
+    "trees",
+    "valid_trees",
+    "silver_trees",
+)
+_OF_PAIRS = (
+    "corpus",
+    "on_bad_line",
+    "max_bad_share",
+    "max_bytes",
+    "drop_copies",
+    "keep_repeats",
+    "weights",
+    "columns",
+    "score_column",
+    "min_score",
+    "languages",
+)
+"""Options that are not for trees."""
+
+Files = Annotated[tuple[Path, ...], Parameter(consume_multiple=True, show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class CorpusOptions:
+    """Training text and held-out text."""
+
+    source: Files = ()
+    """Training text in the source language, one sentence per line."""
+    target: Files = ()
+    """Its translation, line by line."""
+    pairs: Files = ()
+    """Lines of source TAB target, or translation memories (TMX), instead of `--source` and `--target` or in
+    addition to them. A TMX needs `--source-language` and `--target-language`."""
+    valid_source: Files = ()
+    """Held-out source text, to validate with during training."""
+    valid_target: Files = ()
+    """Its translation, line by line."""
+    valid_pairs: Files = ()
+    """Lines of source TAB target, or translation memories, instead of `--valid-source` and `--valid-target`
+    or in addition to them."""
+    corpus: str | None = None
+    """A corpus of the paper, `wmt14-en-de` or `wmt14-en-fr`, whose files are in `--from`, instead of the
+    options above. The preset and the languages are then its own, and `--on-bad-line` is drop."""
+    from_: Annotated[Path | None, Parameter(name="--from")] = None
+    """Folder with the files of `--corpus`, unpacked as WMT 2014 has published them."""
+    on_bad_line: Literal["error", "drop"] | None = None
+    """What to do about a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
+    error, which is the default, or drop its pair."""
+    max_bad_share: Share | None = None
+    """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01. A file
+    of which most of the first lines are bad is not read to its end."""
+    max_bytes: AtLeastOne | None = None
+    """Most bytes of text in a file of sentence pairs; a file with more is an error. For compressed files from
+    strangers, which may expand to any size."""
+    drop_copies: bool = False
+    """Drop pairs whose translation is the source itself, which teach a model to copy; they are counted in any
+    case."""
+    keep_repeats: bool = False
+    """Keep training pairs that have come before; by default the first one stays, and the others are counted.
+    Held-out text is kept as it is."""
+    weights: Annotated[tuple[float, ...], Parameter(consume_multiple=True, show_default=False)] = ()
+    """How often each training pair is wanted, for each source file and then each file of pairs, from 0 to
+    1,000; by default once. 2.5 writes each pair twice, and about half of them a third time."""
+    columns: tuple[AtLeastOne, AtLeastOne] | None = None
+    """The columns of `--pairs` and `--valid-pairs` (not TMX) with source and target, by default 1 and 2."""
+    score_column: AtLeastOne | None = None
+    """Column of `--pairs` with a score that another program gave the pair, such as Bicleaner."""
+    min_score: Finite | None = None
+    """Drop training pairs with a lower score in `--score-column`."""
+    languages: tuple[str, str] | None = None
+    """Languages of source and target, such as `en de`. Drop training pairs of which a side is in another one;
+    the detector is slow (`pip install 'allyouneed[languages]'`)."""
+    trees: Files = ()
+    """Training trees in Penn brackets (`--task parsing`)."""
+    valid_trees: Files = ()
+    """Held-out trees."""
+    silver_trees: Files = ()
+    """Additional trees that a parser made from raw text (`allyouneed parse --min-confidence`)."""
+    repeat_trees: AtLeastOne = 1
+    """Number of copies of each tree of `--trees`, to set their share relative to silver trees."""
+    exchange: Annotated[int, between(0, 1_000_000_000)] = 0
+    """Number of new trees made from `--trees` by replacing a constituent with another of the same label."""
+
+    def readers(self, task: "Task", config: "DataConfig") -> tuple["Reader", "Reader"]:
+        """Readers of the training files and of the validation files.
+
+        Args:
+            task: Task of the data.
+            config: Data settings, which name the languages.
+
+        Raises:
+            UsageError: Files are given that the task does not read.
+        """
+        from allyouneed.data.corpus_files import CorpusFiles
+        from allyouneed.tasks.parsing.treebank import TreeFiles
+
+        if issubclass(task.reader, TreeFiles):
+            default, own = CorpusOptions(), asdict(self)
+            given = (name for name in _OF_PAIRS if own[name] != getattr(default, name))
+            refuse(given, "for sentence pairs only")
+        share, columns = self._share_to_drop(), self._columns()
+        filters: dict[str, Any] = {
+            "max_bytes": self.max_bytes,
+            "drop_copies": self.drop_copies,
+            "drop_repeats": not self.keep_repeats,
+            "weights": self.weights,
+            "languages": self.languages,
+        }
+        if (public := self.public_corpus()) and self.from_:
+            train, valid = public.files(self.from_)
+            if self.on_bad_line is not None:
+                filters["max_bad_share"] = share
+            return replace(train, **filters), replace(valid, max_bytes=self.max_bytes)
+        train_files = CorpusFiles(
+            self.source,
+            self.target,
+            self.pairs,
+            max_bad_share=share,
+            columns=columns,
+            source_language=config.source_language,
+            target_language=config.target_language,
+        )
+        train_pairs = replace(train_files, **filters)
+        valid_pairs = replace(
+            train_files,
+            sources=self.valid_source,
+            targets=self.valid_target,
+            pairs=self.valid_pairs,
+            max_bytes=self.max_bytes,
+            columns=replace(columns, score=None, min_score=-math.inf),
+        )
+        train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
+        valid_trees = TreeFiles(self.valid_trees)
+        if issubclass(task.reader, TreeFiles):
+            if train_pairs or valid_pairs:
+                raise UsageError(f"--task {task.name} reads --trees and --valid-trees, not sentence pairs")
+            return train_trees, valid_trees
+        if (train_trees, valid_trees) != (TreeFiles(), TreeFiles()):
+            raise UsageError(
+                "--trees and related options are for parsers; add --task parsing, or leave them out"
+            )
+        return train_pairs, valid_pairs
+
+    def public_corpus(self) -> "PublicCorpus | None":
+        """The corpus of `--corpus`.
+
+        Raises:
+            UsageError: It is not known, its folder is not given, or other files are.
+        """
+        from allyouneed.data.public_corpora import public_corpus
+
+        if self.corpus is None:
+            if self.from_:
+                raise UsageError("--from: belongs to --corpus; add it, or leave this out")
+            return None
+        found, own = public_corpus(self.corpus), asdict(self)
+        if others := [f"--{name.replace('_', '-')}" for name in _FILES if own[name]]:
+            raise UsageError(
+                f"--corpus {self.corpus}: has files of its own; leave out {' and '.join(others)}"
+            )
+        if self.from_ is None:
+            raise UsageError(f"--corpus {self.corpus}: name the folder with its files by --from")
+        return found
+
+    def _columns(self) -> "Columns":
+        from allyouneed.data.tab_separated import FIRST_TWO
+
+        if (self.score_column is None) != (self.min_score is None):
+            raise UsageError("--score-column and --min-score belong together; give both, or neither")
+        if (self.columns and not (self.pairs or self.valid_pairs)) or (self.score_column and not self.pairs):
+            raise UsageError("--columns and --score-column are about --pairs; give that, or leave them out")
+        source, target = self.columns or (FIRST_TWO.source, FIRST_TWO.target)
+        if len({source, target, self.score_column}) < 3:
+            raise UsageError("--columns and --score-column: name one column twice; give different ones")
+        if self.min_score is None:
+            return replace(FIRST_TWO, source=source, target=target)
+        return replace(
+            FIRST_TWO, source=source, target=target, score=self.score_column, min_score=self.min_score
+        )
+
+    def _share_to_drop(self) -> float | None:
+        if self.on_bad_line == "drop":
+            return _BAD_SHARE if self.max_bad_share is None else self.max_bad_share
+        if self.max_bad_share is not None:
+            raise UsageError("--max-bad-share: belongs to --on-bad-line drop; add it, or leave this out")
+        return None
+
+
+def refuse(names: Iterable[str], fault: str) -> None:
+    """Reject the options of these names, if there are any, as they would do nothing."""
+    if options := [f"--{name.replace('_', '-')}" for name in names]:
+        raise UsageError(f"{' and '.join(options)}: {fault}; leave out")
+
+
+NO_FILES = CorpusOptions()
+"""Without any option."""

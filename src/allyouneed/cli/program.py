@@ -1,0 +1,218 @@
+"""The `allyouneed` program: runs one command and ends with its exit code.
+
+A command is a module `commands/NAME.py` with one public function `NAME` (or an `App` of several, as in
+`commands/bench.py`), listed in `COMMANDS`; the shortest to copy is `commands/verify.py`. It is imported only
+when it is run or listed, and imports torch inside the function, so that help and `--version` are fast. The
+signature is the interface: the main argument is positional, all others are options (after `*`), and commands
+that compute take `device: Device`. The docstring is the help: one line for the list of commands, examples
+between ``` lines, an `Args:` section.
+
+Output goes to stdout, messages through `console.notice`, the progress of long work through
+`progress.progress`. A command raises `UserError` for what a user can fix, and may return an exit code;
+`--debug` and `--quiet` are handled here.
+"""
+
+import contextlib
+import errno
+import keyword
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+
+from allyouneed.cli.configuration import one_setting_each
+from allyouneed.cli.console import open_standard_streams, report
+from allyouneed.cli.environment import correct_environment, require_working_directory
+from allyouneed.cli.option_sources import SERVE_SOURCES
+from allyouneed.cli.termination import end_by_signals
+from allyouneed.config.variables import num_processes, number_given
+from allyouneed.errors import (
+    DiskError,
+    InternalError,
+    ResourceError,
+    UsageError,
+    UserError,
+    is_out_of_memory,
+    say,
+    system_fault,
+    talk,
+)
+from allyouneed.version import __version__
+
+COMMANDS = (
+    "demo",
+    "prepare",
+    "inspect",
+    "train",
+    "average",
+    "translate",
+    "parse",
+    "serve",
+    "shortlist",
+    "score",
+    "evaluate",
+    "sweep",
+    "attend",
+    "import",
+    "export",
+    "plan",
+    "cost",
+    "reproduce",
+    "bench",
+    "copy",
+    "verify",
+    "doctor",
+)
+"""All commands, in the order of the help."""
+
+
+def _shown_default(value: Any) -> str | None:
+    """A default as help texts show it; None for flags that are off and for empty ones."""
+    if value is None or value is False or value in ("", ()):
+        return None
+    return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+EVERYWHERE = Group("Options of every command", sort_key=100)
+
+app = App(
+    name="allyouneed",
+    help='The complete system of "Attention Is All You Need": train, translate, evaluate.',
+    version=__version__,
+    default_parameter=Parameter(negative=(), show_default=_shown_default),
+    result_action="return_value",
+    print_error=False,
+    exit_on_error=False,
+    suppress_keyboard_interrupt=False,
+)
+app.meta.suppress_keyboard_interrupt = False
+for position, name in enumerate(COMMANDS):
+    spelled = f"{name}_" if keyword.iskeyword(name) else name  # `import_`
+    place = f"allyouneed.cli.commands.{spelled}:{spelled}"
+    sources: dict[str, Any] = {"config": SERVE_SOURCES} if name == "serve" else {}
+    app.command(place, name=name, sort_key=position, **sources)
+for flag in ("--help", "--version"):
+    app[flag].group = EVERYWHERE
+
+
+@app.meta.default
+def launch(
+    *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    quiet: Annotated[bool, Parameter(group=EVERYWHERE)] = False,
+    debug: Annotated[bool, Parameter(group=EVERYWHERE)] = False,
+) -> Any:
+    """Run the command that the tokens name.
+
+    Args:
+        tokens: The command and its arguments.
+        quiet: Say nothing but errors on standard error.
+        debug: Show where in the code an error arose.
+    """
+    talk.quiet = quiet or bool(_rank())  # only the first of several processes prints messages
+    require_working_directory()
+    try:
+        return app(list(one_setting_each(with_standard_input(tokens))))
+    except Exception:
+        if debug:
+            traceback.print_exc()
+        raise
+
+
+def with_standard_input(tokens: Sequence[str]) -> Sequence[str]:
+    """Rewrite tokens so that `--source -` becomes `--source=-`, since a lone `-` would pass for an option."""
+    joined: list[str] = []
+    for token in tokens:
+        if token == "-" and joined and joined[-1].startswith("--") and "--" not in joined:
+            joined[-1] += "=-"
+        else:
+            joined.append(token)
+    return joined
+
+
+def run() -> NoReturn:
+    """Run the program on this process's arguments, and end the process."""
+    end_by_signals()
+    open_standard_streams()
+    correct_environment()
+    code = main(sys.argv[1:])
+    try:
+        print(end="", flush=True)
+    except OSError:  # already reported; the interpreter must not stumble on it once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if _rank() is not None:
+        # gloo's threads may outlive their group, which PyTorch's caches hold; if one of them frees a tensor
+        # while the interpreter ends, it aborts the process (pytorch/pytorch#190489)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; each error is reported in one line."""
+    try:
+        if not arguments or arguments[0] in app.help_flags:
+            app.resolved_commands()  # so that the list of commands shows their summaries
+        code = app.meta(list(arguments))
+        print(end="", flush=True)
+    except BrokenPipeError:  # the reader closed the pipe
+        return 128 + signal.SIGPIPE
+    except KeyboardInterrupt:
+        say("allyouneed: interrupted")
+        return 128 + signal.SIGINT
+    except Exception as error:
+        failure = explain(error)
+        report(failure)
+        return failure.exit_code
+    return code or 0
+
+
+def explain(error: Exception) -> UserError:
+    """The error to report to the user for an exception."""
+    match error:
+        case UserError():
+            return error
+        case CycloptsError():
+            error.verbose = False
+            command = " ".join(("allyouneed", *(error.command_chain or ())))
+            told = " ".join(str(error).split())
+            if isinstance(error, UnusedCliTokensError):
+                told = f"Unexpected: {' '.join(error.unused_tokens or ())}."
+            return UsageError(f"{told} (see `{command} --help`)")
+        case _ if lacking := _lacking(error):
+            return ResourceError(lacking)
+        case OSError():
+            return DiskError(_disk_message(error))
+    return InternalError(
+        f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
+    )
+
+
+def _lacking(error: Exception) -> str | None:
+    """What is to be done if the machine lacks something; None for other errors."""
+    from concurrent.futures import BrokenExecutor
+
+    if is_out_of_memory(error):
+        return "there is not enough memory; give it less at a time (smaller batches or inputs)"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
+    if isinstance(error, BrokenExecutor):
+        return "a worker process was killed, probably for lack of memory; free some, or give it less"
+    return None
+
+
+def _rank() -> int | None:
+    """Number of this process, from 0, among several that `torchrun` has started; None if it is alone."""
+    with contextlib.suppress(UsageError):  # training reports a malformed variable; other commands ignore it
+        return number_given("RANK", 0) if num_processes() > 1 else None
+    return None
+
+
+def _disk_message(error: OSError) -> str:
+    if error.errno == errno.EBADF and error.filename is None:
+        return "standard output: is closed; send it to a file, or to /dev/null"
+    return f"{error.filename or 'standard output'}: {system_fault(error)}"

@@ -1,0 +1,123 @@
+"""Requests read from lines of input, and answers written as lines of output: text, tables or JSON."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from allyouneed.cli.account import Unread
+from allyouneed.data.lines import Line
+from allyouneed.data.strict_json import parse_object
+from allyouneed.data.windows import read_windows
+from allyouneed.errors import DataError, notice
+from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.translation.outputs import Translation
+
+    Answered = Answer[list[Translation]] | Failure
+
+STANDARD_INPUT = "standard input"
+_KEYS = ("text", "id", "target_prefix")
+
+
+def input_windows() -> Iterator[list[Line]]:
+    """The lines available on standard input, window by window."""
+    if sys.stdin.isatty():
+        notice("reading from the terminal: one sentence a line, end with Ctrl-D")
+    return read_windows(sys.stdin.buffer, STANDARD_INPUT)
+
+
+@dataclass(frozen=True)
+class LineRequest:
+    """The request on a line of input."""
+
+    request: TranslationRequest | Failure
+    """The request; its id is the line number, from 1."""
+    echoed: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that the answer in JSON repeats."""
+
+
+class PlainText:
+    """One text per line, answered by a text, a score and a text, or a table of the best texts.
+
+    Args:
+        n_best: Number of table rows per line (line, rank, score, text); by default there is no table.
+        scores: Whether to write the score before the text.
+        alignments: Whether to write the alignment after the text.
+    """
+
+    def __init__(self, n_best: int | None = None, scores: bool = False, alignments: bool = False) -> None:
+        self._n_best, self._scores, self._alignments = n_best, scores or n_best is not None, alignments
+        self.rows_per_line = n_best or 1
+
+    def read(self, line: Line, prefix: str) -> LineRequest:
+        """A request whose text is the line; `prefix` is for lines without a prefix of their own."""
+        if line.error is not None:
+            return LineRequest(Unread(line.number, line.error))
+        return LineRequest(TranslationRequest(line.number, line.text, prefix))
+
+    def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
+        """The text, with its score, or in a table; empty for a failure."""
+        found = [] if isinstance(answer, Failure) else answer.result
+        rows = [self._row(each) for each in found[: self.rows_per_line]]
+        if self._n_best is None:
+            return rows or [""]
+        rows += ["\t" * (1 + self._alignments)] * (self._n_best - len(rows))
+        return [f"{answer.id}\t{rank}\t{row}" for rank, row in enumerate(rows, start=1)]
+
+    def _row(self, found: "Translation") -> str:
+        if not (self._scores or self._alignments):
+            return found.text
+        text = found.text.replace("\t", " ")
+        columns = [repr(found.score), text] if self._scores else [text]
+        if self._alignments:
+            columns.append(" ".join(f"{source}-{target}" for source, target in found.alignment or ()))
+        return "\t".join(columns)
+
+
+class JsonLines:
+    """An object per line, with text, id and target_prefix, answered by `{"id": .., "translations": [..]}`."""
+
+    rows_per_line = 1
+
+    def read(self, line: Line, prefix: str) -> LineRequest:
+        """A request with the object's text, prefix and id (any JSON); unknown keys are rejected."""
+        if line.error is not None:
+            return LineRequest(Unread(line.number, line.error))
+        echoed: dict[str, Any] = {}
+        try:
+            given = parse_object(line.text)
+            echoed |= {"id": given["id"]} if "id" in given else {}
+            _check_object(given)
+        except DataError as error:
+            placed = DataError(f"{STANDARD_INPUT}:{line.number}: {error.messages[0]}", label=error.label)
+            return LineRequest(Unread(line.number, placed), echoed)
+        text, prefix = given["text"], given.get("target_prefix", prefix)
+        return LineRequest(TranslationRequest(line.number, text, prefix), echoed)
+
+    def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
+        """The translations, best first (none if none is possible), or the label and message of the error."""
+        if isinstance(answer, Failure):
+            error = {"label": answer.error.label, "message": answer.error.messages[0]}
+            content: dict[str, Any] = {**asked.echoed, "error": error}
+        else:
+            possible = [asdict(found) for found in answer.result if math.isfinite(found.score)]
+            found = [{key: value for key, value in each.items() if value is not None} for each in possible]
+            content = {**asked.echoed, "translations": found}
+        return [json.dumps(content, ensure_ascii=False, allow_nan=False)]
+
+
+def _check_object(given: Mapping[str, Any]) -> None:
+    if not isinstance(given.get("text"), str):
+        raise DataError('"text" is missing or not a string', label="E-JSON")
+    if unknown := [key for key in given if key not in _KEYS]:
+        raise DataError(f"unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}", label="E-JSON")
+    if not isinstance(given.get("target_prefix", ""), str):
+        raise DataError('"target_prefix" is not a string', label="E-JSON")
+
+
+Format = PlainText | JsonLines
+"""Format of requests and answers."""

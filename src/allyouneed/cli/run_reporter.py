@@ -1,0 +1,93 @@
+"""Live report of a training run: progress, a line per validation, and up-to-date curves."""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from allyouneed.cli.progress import Progress, progress
+from allyouneed.errors import UserError, counted, notice
+
+if TYPE_CHECKING:
+    from allyouneed.storage.run_log import Event
+
+
+_UNITS = {"seconds": ("seconds", 1), "matmul_flops": ("GFLOPs", 1e9), "step": ("updates", 1)}
+"""Field of a `train` event -> unit to show it in: its name, and its size in the event's own unit."""
+
+
+class RunReporter:
+    """Receives the events of the run at `run`, one by one; `stack` closes its progress bar."""
+
+    def __init__(self, run: Path, stack: contextlib.ExitStack) -> None:
+        self._run, self._stack = run, stack
+        self._counted, self._size, self._done = "step", 1.0, 0
+        self._bar: Progress | None = None
+
+    def __call__(self, event: "Event") -> None:
+        """Show one event of the run's log."""
+        match event["event"]:
+            case "start":
+                self._start(event)
+            case "train" if self._bar is not None:
+                done = int(event[self._counted] / self._size)
+                self._bar.advance(done - self._done, _how_it_goes(event, with_pace=self._counted != "step"))
+                self._done = done
+            case "validate":
+                notice(_described(event))
+            case "notice":
+                notice(f"{self._run}: {event['text']}")
+            case "checkpoint":
+                self._draw()
+
+    def _start(self, event: "Event") -> None:
+        """Announce the limits of the run, and start a bar for the first budget, or else for the updates."""
+        limits = {**event["budgets"], "step": (event["step"], event["num_steps"])}
+        units = {field: _UNITS[field] for field in limits}
+        ends = [counted(limits[field][1] / size, unit=unit) for field, (unit, size) in units.items()]
+        notice(f"{self._run}: {event['parameters']:,} parameters, {' or '.join(ends)} in all")
+        self._counted, (used, limit) = next(iter(limits.items()))
+        unit, self._size = _UNITS[self._counted]
+        self._done = int(used / self._size)
+        self._bar = self._stack.enter_context(
+            progress(math.ceil(limit / self._size), unit=unit, description="training", done=self._done)
+        )
+
+    def _draw(self) -> None:
+        from allyouneed.tasks.plots import plot_run
+
+        try:
+            plot_run(self._run)
+        except UserError as error:  # no reason to stop: the checkpoint is safe
+            notice(f"NOTICE: {error.messages[0]}; the run goes on without the picture")
+
+
+@contextlib.contextmanager
+def run_reporter(run: Path) -> Iterator[RunReporter]:
+    """A reporter whose progress bar closes with the block."""
+    with contextlib.ExitStack() as stack:
+        yield RunReporter(run, stack)
+
+
+def _how_it_goes(event: "Event", *, with_pace: bool) -> str:
+    """`loss 3.21, 2.5 updates/s, 11,200 tokens/s, 47% of peak, 1.9 GiB`: the last two if the event has them.
+
+    The pace is updates per second, which progress that counts updates shows itself.
+    """
+    parts = [f"loss {event['loss']:.2f}"]
+    if with_pace:
+        parts.append(f"{counted(event['updates_per_second'], unit='updates')}/s")
+    parts.append(f"{event['target_tokens_per_second']:,.0f} tokens/s")
+    if "share_of_peak" in event:
+        parts.append(f"{event['share_of_peak']:.0%} of peak")
+    if "memory_bytes" in event:
+        parts.append(f"{event['memory_bytes'] / 2**30:.1f} GiB")
+    return ", ".join(parts)
+
+
+def _described(event: "Event") -> str:
+    named = ((name, event[name.lower()]) for name in ("BLEU", "F1") if name.lower() in event)
+    scores = "".join(f", {name} {value:.2f} (greedy)" for name, value in named)
+    loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
+    return f"step {event['step']:,}: {loss}{scores}"

@@ -1,1 +1,0 @@
-"""Results for people: tables, plots and pages."""

@@ -1,0 +1,131 @@
+"""The demo: train a model on sentences of the demo grammar and score it beside two baselines.
+
+OUT holds `corpus/` (text, trees and alignments), `data/`, `run/`, `model/`, the translations of the test set
+(`test.de`) and `evaluate.json`; the command adds `attention.png`. A step whose output exists is skipped.
+"""
+
+import json
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from allyouneed.config.presets import demo as demo_preset
+from allyouneed.config.run import RunConfig
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.data.lines import read_lines, write_lines
+from allyouneed.evaluation import Score, bleu_13a, chrf, scores_to_json
+from allyouneed.lab.demo.grammar import DemoCorpus, DemoPair, demo_dictionary, generate_demo_corpus
+from allyouneed.lab.demo.yardsticks import nearest_sentence, translate_word_by_word
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.loading import load_translator
+from allyouneed.runs.starting import average, train
+from allyouneed.storage.publish import publish_directory, write_text
+from allyouneed.training.trainer import Report
+
+MODEL = "this model"
+DICTIONARY = "word by word"
+NEAREST = "nearest training sentence"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A test sentence with its reference and the model's translation."""
+
+    source: str
+    reference: str
+    translation: str
+
+
+@dataclass(frozen=True)
+class DemoResult:
+    """The result of the demo."""
+
+    scores: Mapping[str, Sequence[Score]]
+    """Scores of the model and of each baseline on the test set."""
+    examples: Sequence[Example]
+    """The whole test set."""
+
+
+def run_demo(
+    out: Path,
+    device: torch.device,
+    *,
+    corpus: DemoCorpus | None = None,
+    config: RunConfig | None = None,
+    report: Report = lambda event: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> DemoResult:
+    """Generate the corpus, prepare it, train, average checkpoints, translate the test set and score it.
+
+    Args:
+        out: Output directory; an interrupted demo resumes from it.
+        device: Device to compute on.
+        corpus: Corpus to train and test on; by default that of `generate_demo_corpus`.
+        config: Configuration; by default the preset `demo`.
+        report: Callback for every training event.
+        say: Callback for one line per step, when the step starts.
+    """
+    texts, data, run, model = out / "corpus", out / "data", out / "run", out / "model"
+    say("generating English-German sentence pairs from a grammar")
+    corpus, config = corpus or generate_demo_corpus(), config or demo_preset()
+    if not texts.exists():
+        _write_corpus(texts, corpus)
+    if not data.exists():
+        say("learning sub-words, storing the pairs as token ids")
+        languages = config.data.replace(source_language="en", target_language="de")
+        prepare(data, _files(texts, "train"), _files(texts, "valid"), languages)
+    say("training")
+    received = train(run, data, config, resume=True, device=device, report=report, say=say)
+    if received is not None:
+        signal.raise_signal(received)  # everything is saved; let the signal end the process
+        raise SystemExit(128 + received)  # in case the process was started with the signal ignored
+    if not model.exists():
+        average(run, model)
+    translations = out / "test.de"
+    if not translations.exists():
+        say("translating sentences that were not trained on")
+        found = load_translator(model, device=device).translate([pair.source for pair in corpus.test])
+        write_text(translations, "".join(f"{translation.text}\n" for translation in found))
+    say("scoring")
+    return _evaluate(out / "evaluate.json", corpus, list(read_lines(translations)))
+
+
+def _write_corpus(directory: Path, corpus: DemoCorpus) -> None:
+    """Write text, bracketed trees (`.trees`) and word alignments (`i-j`, from 0) of each set."""
+    with publish_directory(directory, "corpus") as aside:
+        for part, pairs in (("train", corpus.train), ("valid", corpus.valid), ("test", corpus.test)):
+            write_lines(aside / f"{part}.en", (pair.source for pair in pairs))
+            write_lines(aside / f"{part}.de", (pair.target for pair in pairs))
+            write_lines(aside / f"{part}.en.trees", (pair.source_tree for pair in pairs))
+            write_lines(aside / f"{part}.de.trees", (pair.target_tree for pair in pairs))
+            write_lines(aside / f"{part}.alignments", (_alignment(pair) for pair in pairs))
+
+
+def _alignment(pair: DemoPair) -> str:
+    return " ".join(f"{source}-{target}" for source, target in pair.alignment)
+
+
+def _files(corpus: Path, part: str) -> CorpusFiles:
+    return CorpusFiles(sources=[corpus / f"{part}.en"], targets=[corpus / f"{part}.de"])
+
+
+def _evaluate(path: Path, corpus: DemoCorpus, translations: list[str]) -> DemoResult:
+    sources, references = [pair.source for pair in corpus.test], [pair.target for pair in corpus.test]
+    train_sources = [pair.source for pair in corpus.train]
+    train_targets = [pair.target for pair in corpus.train]
+    systems = {
+        MODEL: translations,
+        DICTIONARY: translate_word_by_word(sources, demo_dictionary(corpus.train)),
+        NEAREST: nearest_sentence(sources, train_sources, train_targets),
+    }
+    scores = {
+        name: [metric(texts, references) for metric in (bleu_13a, chrf)] for name, texts in systems.items()
+    }
+    contents = {name: scores_to_json(of_system) for name, of_system in scores.items()}
+    write_text(path, json.dumps(contents, indent=1) + "\n")
+    return DemoResult(
+        scores, [Example(*texts) for texts in zip(sources, references, translations, strict=True)]
+    )

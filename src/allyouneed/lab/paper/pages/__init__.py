@@ -1,0 +1,1 @@
+"""Results of experiments as pages, tables and files."""

@@ -1,0 +1,235 @@
+"""What section 4 claims of paths, and 3.2.2 of heads, as accuracy: networks learn to look far back."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional
+
+from allyouneed.hardware.threads import PYTORCH_THREADS
+from allyouneed.lab.paper.experiment import Experiment, Results, Row, Work
+from allyouneed.lab.paper.recall_tasks import NOT_ASKED, NUM_ANSWERS, TASKS, RecallTask
+from allyouneed.lab.paper.scales import Scale
+from allyouneed.model.comparison.layer_kinds import (
+    ComparedLayer,
+    Convolutional,
+    FullSelfAttention,
+    PositionWise,
+    Recurrent,
+    RestrictedSelfAttention,
+)
+from allyouneed.model.positional_encoding import SinusoidalPositions
+
+WIDTH, NUM_HEADS, K, R = 64, 8, 3, 16
+"""Width of all networks, heads, kernel width k, and neighbourhood size r."""
+LENGTHS = (4, 8, 16, 32, 64)
+QUICK_LENGTHS = (4, 16)
+_BATCH_TOKENS, _NUM_UPDATES, _WARMUP = 2_048, 800, 50
+_RATE, _LAST_RATE = 4e-3, 0.05
+"""Highest learning rate, and the share of it that is left at the end."""
+_CHECK_EVERY, _LEARNED, _GUESSING = 50, 0.999, 1.3 / NUM_ANSWERS
+_NUM_CHECKED, _NUM_ASKED = 1_024, 8_192
+"""Number of answers that an accuracy is measured on, during training and in the end."""
+REMEMBERED = 90.0
+"""Accuracy in % from which a network counts as having learned a task."""
+
+_NOTES = [
+    "All networks have two blocks, for `joint` one, of a layer of the row's kind and a position-wise "
+    f"network (3.3), width {WIDTH}, and sinusoids. A layer of restricted attention (r = {R}) sees {R // 2} "
+    f"positions back, a convolution (k = {K}) the last {K}, and the dilated convolution of the second block "
+    "three of the last seven.",
+    "Tasks: `back`, what was n positions before? `recall`, which of 16 values came with this key, one of "
+    "n? `joint`, which values, 0 or 1, came with these four keys of n, in this order? A sequence of size n "
+    "has 2n positions, whose later half is asked.",
+    "Each network learns each task and size by itself, from sequences that never come again: at most "
+    f"{_NUM_UPDATES} updates of about {_BATCH_TOKENS:,} positions. Training ends early at an accuracy of "
+    f"{_LEARNED:.1%}, or if it is no better than guessing after half of the updates. {NUM_ANSWERS} answers "
+    f"are possible, so guessing has {100 / NUM_ANSWERS:.2f}%.",
+    f"Adam, one learning rate for all: {_RATE:g} after {_WARMUP} updates, then falling in a straight line. "
+    "It was chosen among 0.002, 0.004 and 0.01 for the recurrent network at n = 8 and 16.",
+    f"`longest` is the largest size up to which all have an accuracy of at least {REMEMBERED:g}%. The "
+    "paper's is the largest size within reach of two layers (Table 1); recurrent layers reach everything, "
+    "by paths as long as the distance.",
+]
+
+
+class Kind(NamedTuple):
+    """A kind of network."""
+
+    what: str
+    layer: Callable[[int], ComparedLayer]
+    """The layer of a block, from its number, from 0."""
+    reach: float | None = None
+    """How many positions two blocks see back; None if the paper implies no limit to what they learn."""
+
+
+KINDS = {
+    "self_attention": Kind(
+        f"self-attention, h = {NUM_HEADS}", lambda block: FullSelfAttention(WIDTH, NUM_HEADS), math.inf
+    ),
+    "one_head": Kind("self-attention, h = 1", lambda block: FullSelfAttention(WIDTH, 1), math.inf),
+    "restricted": Kind(
+        f"restricted self-attention, r = {R}",
+        lambda block: RestrictedSelfAttention(WIDTH, R, NUM_HEADS),
+        2 * (R // 2),
+    ),
+    "recurrent": Kind("recurrent (LSTM)", lambda block: Recurrent(WIDTH)),
+    "convolutional": Kind("convolutional", lambda block: Convolutional(WIDTH, K), 2 * (K - 1)),
+    "dilated": Kind(
+        "convolutional, dilated", lambda block: Convolutional(WIDTH, K, K**block), (1 + K) * (K - 1)
+    ),
+}
+"""Row -> kind of network."""
+
+
+class Labeller(nn.Module):
+    """Answers at every position of a sequence.
+
+    Args:
+        kind: Kind of its layers.
+        num_blocks: Number of blocks of a layer and a position-wise network.
+        vocabularies: Number of symbols in each column.
+    """
+
+    def __init__(self, kind: Kind, num_blocks: int, vocabularies: Sequence[int]) -> None:
+        super().__init__()
+        self.embeddings = nn.ModuleList(nn.Embedding(size, WIDTH) for size in vocabularies)
+        self.positions = SinusoidalPositions(WIDTH)
+        self.layers = nn.Sequential(
+            *(layer for block in range(num_blocks) for layer in (kind.layer(block), PositionWise(WIDTH)))
+        )
+        self.answers = nn.Linear(WIDTH, NUM_ANSWERS)
+
+    def forward(self, symbols: Int[Tensor, "batch length columns"]) -> Float[Tensor, "batch length answers"]:
+        """Logits of the answers."""
+        columns = zip(self.embeddings, symbols.unbind(-1), strict=True)
+        embedded = torch.stack([embedding(column) for embedding, column in columns]).sum(0)
+        logits: Tensor = self.answers(self.layers(embedded + self.positions(symbols.size(1))))
+        return logits
+
+
+def accuracy_after_training(kind: Kind, task: RecallTask, n: int, seed: int, device: torch.device) -> float:
+    """Train a network of a kind on a task of size n; its accuracy in % on new sequences."""
+    torch.manual_seed(seed)
+    network = Labeller(kind, task.num_blocks, task.vocabularies(n)).to(device)
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(network.parameters(), lr=_RATE, betas=(0.9, 0.98), eps=1e-9)
+
+    def share(update: int) -> float:
+        return min((update + 1) / _WARMUP, max(_LAST_RATE, 1 - update / _NUM_UPDATES))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, share)
+    for update in range(1, _NUM_UPDATES + 1):
+        symbols, answers = task.draw(n, max(1, _BATCH_TOKENS // (2 * n)), generator)
+        logits = network(symbols.to(device))
+        functional.cross_entropy(
+            logits.flatten(0, 1), answers.to(device).flatten(), ignore_index=NOT_ASKED
+        ).backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        schedule.step()
+        if update % _CHECK_EVERY == 0:
+            accuracy = _accuracy(network, task, n, generator, device, _NUM_CHECKED)
+            if accuracy >= _LEARNED or (update == _NUM_UPDATES // 2 and accuracy < _GUESSING):
+                break
+    return 100 * _accuracy(network, task, n, generator, device, _NUM_ASKED)
+
+
+@torch.no_grad()
+def _accuracy(
+    network: Labeller, task: RecallTask, n: int, generator: torch.Generator, device: torch.device, asked: int
+) -> float:
+    """Share of right answers among at least as many as asked."""
+    right = total = 0
+    while total < asked:
+        symbols, answers = task.draw(n, max(1, _BATCH_TOKENS // (2 * n)), generator)
+        found = network(symbols.to(device)).argmax(-1).cpu()
+        right += int((found == answers).sum())
+        total += int((answers != NOT_ASKED).sum())
+    return right / total
+
+
+def _compute(work: Work, *, kind: Kind) -> Mapping[str, Any]:
+    figures: dict[str, Any] = {}
+    for name, task in TASKS.items():
+        accuracies = {}
+        for n in lengths(work.scale):
+            with PYTORCH_THREADS.limited_to(1):  # so small operations are slower when shared
+                accuracies[n] = accuracy_after_training(kind, task, n, work.seed, work.device)
+            figures[accuracy_of(name, n)] = accuracies[n]
+        figures[longest_of(name)] = longest(accuracies)
+        told = ", ".join(f"{accuracy:.0f}% at n = {n}" for n, accuracy in accuracies.items())
+        work.say(f"{name}: {told}")
+    return figures
+
+
+def longest(accuracies: Mapping[int, float]) -> int:
+    """The largest size up to which a network has learned a task, from size -> accuracy; 0 if none."""
+    found = 0
+    for n, accuracy in sorted(accuracies.items()):
+        if accuracy < REMEMBERED:
+            break
+        found = n
+    return found
+
+
+def lengths(scale: Scale) -> Sequence[int]:
+    """The sizes n at a scale."""
+    return QUICK_LENGTHS if scale.name == "quick" else LENGTHS
+
+
+def accuracy_of(task: str, n: int) -> str:
+    """Name of the figure for the accuracy on a task of size n."""
+    return f"{task}_n{n}"
+
+
+def longest_of(task: str) -> str:
+    """Name of the figure for the largest size that a network has learned."""
+    return f"longest_{task}"
+
+
+def _rows(scale: Scale) -> Sequence[Row]:
+    return [
+        Row(name, kind.what, partial(_compute, kind=kind), _implied(kind, lengths(scale)))
+        for name, kind in KINDS.items()
+    ]
+
+
+def _verdict(results: Results, counted: str) -> str:
+    """How far each kind of network finds what it needs, by the worst seed."""
+    found = []
+    for task in TASKS:
+        values = {row.name: results.values(row.name, longest_of(task)) for row in results.rows}
+        least = {row: min(of_seeds) for row, of_seeds in values.items() if of_seeds}
+        ranked = sorted({*least.values()}, reverse=True)
+        rows = [f"{n:g} ({', '.join(row for row in least if least[row] == n)})" for n in ranked]
+        found += [f"{task} up to n = {', '.join(rows)}"] if rows else []
+    return f"Solved by every seed: {'; '.join(found)}." if found else counted
+
+
+def _implied(kind: Kind, sizes: Sequence[int]) -> dict[str, float]:
+    """The largest of the sizes that are in reach."""
+    if kind.reach is None:
+        return {}
+    return {longest_of("back"): max((n for n in sizes if n <= kind.reach), default=0)}
+
+
+PATHS = Experiment(
+    "paths",
+    "Paths and heads: who finds what lies far back?",
+    _rows,
+    {longest_of(task): False for task in TASKS}
+    | {accuracy_of(task, n): True for task in TASKS for n in LENGTHS},
+    notes=_NOTES,
+    scales={
+        "quick": Scale("quick", 1, 1, sized_for="ten minutes a seed on one core"),
+        "tiny": Scale("tiny", 1, 1, sized_for="half an hour a seed on one core"),
+    },
+    verdict=_verdict,
+    settings=lambda scale: [f"sizes n = {', '.join(map(str, lengths(scale)))}"],
+)

@@ -1,0 +1,1 @@
+"""Which differences between rows of results are more than chance."""

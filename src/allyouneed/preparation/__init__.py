@@ -1,0 +1,1 @@
+"""From corpus files to prepared data."""

@@ -1,0 +1,163 @@
+"""Writes a part of DATA: the ids and the cleaned text of its pairs, as often as each is wanted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus import CleaningReport, DropReason
+from allyouneed.data.lines import encode_lines
+from allyouneed.data.mixing import mixed
+from allyouneed.data.pair_writer import PairWriter
+from allyouneed.data.repeats import SeenPairs
+from allyouneed.data.store import Sentences
+from allyouneed.data.subword_dropout import SubwordDropout
+from allyouneed.preparation.encoding import Chunk, EncodedChunk
+from allyouneed.preparation.prepared_data import text_path
+from allyouneed.symbols import UNKNOWN
+from allyouneed.tasks.catalogue import task_named
+
+_SHORTEST_FOR_RATIO_TOKENS = 20  # for shorter pairs the ratio means little
+_UNKNOWN_UNITS = "targets have units that are not in the vocabulary"
+_COPIED = "further copies of pairs, by the weights of their files"
+
+
+class PartWriter:
+    """Writes chunks of a part, or goes on where its files end.
+
+    Args:
+        directory: The DATA directory.
+        part: "train" or "valid".
+        vocab_size: Size of the larger vocabulary.
+        config: Data settings.
+        weights: File -> how often each of its pairs is wanted, on average; by default once.
+        report: Counts the pairs that are dropped here.
+        dropouts: What segments the two sides anew; none by default.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        part: str,
+        vocab_size: int,
+        config: DataConfig,
+        weights: Mapping[str, float],
+        report: CleaningReport,
+        dropouts: tuple[SubwordDropout, SubwordDropout] | None = None,
+    ) -> None:
+        self.report = report
+        self._dropouts = dropouts
+        self._config, self._weights = config, weights
+        self._sides_are_alike = task_named(config.task).sides_are_alike
+        with ExitStack() as files:
+            self._ids = files.enter_context(PairWriter(directory / part, vocabulary_size=vocab_size))
+            self._sources = files.enter_context(text_path(directory, part, "source").open("ab"))
+            self._targets = files.enter_context(text_path(directory, part, "target").open("ab"))
+            self._files = files.pop_all()
+
+    def add(self, encoded: EncodedChunk) -> None:
+        """Write a chunk."""
+        wanted = self._wanted(encoded.chunk, self._kept(encoded))
+        copies = np.arange(len(wanted)) - np.searchsorted(wanted, wanted)  # from 0, of each pair
+        at_once = max(1, len(encoded.chunk.pairs))  # as many copies as there are pairs
+        for begin in range(0, len(wanted), at_once):
+            part = slice(begin, begin + at_once)
+            self._write(encoded, wanted[part], copies[part])
+
+    def _write(self, encoded: EncodedChunk, wanted: NDArray[np.intp], copies: NDArray[np.intp]) -> None:
+        chunk = encoded.chunk
+        numbers = np.array(chunk.line_numbers, np.int64)[wanted]
+        source, target = encoded.source.sentences.take(wanted), encoded.target.sentences.take(wanted)
+        if self._dropouts:
+            places = mixed(mixed(numbers) + copies.astype(np.uint64))
+            source = self._segmented(self._dropouts[0], source, places)
+            target = self._segmented(self._dropouts[1], target, mixed(places))
+        self._ids.add(source, target, numbers)
+        if num_unknown := _num_with_unknown_units(target):
+            self.report.notes[_UNKNOWN_UNITS] += num_unknown
+        pairs = [chunk.pairs[index] for index in wanted.tolist()]
+        self._sources.write(encode_lines([pair.source for pair in pairs]))
+        self._targets.write(encode_lines([pair.target for pair in pairs]))
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+        self._sources.flush()
+        self._targets.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._files.__exit__(kind, error, trace)
+
+    def _kept(self, encoded: EncodedChunk) -> NDArray[np.bool_]:
+        """Which pairs have the right languages and lengths; the others are counted in the report."""
+        lengths = encoded.source.sentences.lengths, encoded.target.sentences.lengths
+        longer, shorter = np.maximum(*lengths), np.minimum(*lengths)
+        with np.errstate(over="ignore"):  # a limit that is infinite
+            uneven = longer > self._config.max_length_ratio * shorter
+        kept = np.ones(len(longer), np.bool_)
+        for reason, is_so in (
+            (DropReason.EMPTY_SOURCE, lengths[0] == 0),  # as SentencePiece normalises some texts away
+            (DropReason.EMPTY_TARGET, lengths[1] == 0),
+            (DropReason.LANGUAGE, ~(encoded.source.passes & encoded.target.passes)),
+            (DropReason.TOO_MANY_TOKENS, longer > self._config.max_tokens),
+            (DropReason.TOKEN_RATIO, uneven & (longer > _SHORTEST_FOR_RATIO_TOKENS) & self._sides_are_alike),
+        ):
+            self._drop(encoded.chunk, kept & is_so, reason)
+            kept &= ~is_so
+        return kept
+
+    def _wanted(self, chunk: Chunk, kept: NDArray[np.bool_]) -> NDArray[np.intp]:
+        """The pairs to write, one after another; a pair of a file with a weight as often as that says."""
+        if not self._weights:
+            return kept.nonzero()[0]
+        weights = np.array([self._weights.get(pair.file, 1.0) for pair in chunk.pairs])
+        copies = np.floor(weights + _drawn(chunk.line_numbers)).astype(np.intp) * kept
+        self._drop(chunk, kept & (copies == 0), DropReason.WEIGHT)
+        if num_more := int((copies - 1).clip(0).sum()):
+            self.report.notes[_COPIED] += num_more
+        return np.repeat(np.arange(len(copies)), copies)
+
+    def _segmented(
+        self, dropout: SubwordDropout, sentences: Sentences, places: NDArray[np.uint64]
+    ) -> Sentences:
+        """Sentences in other sub-words, but for those that would be too long for the model."""
+        found, count = dropout.applied(sentences, places), len(places)
+        both = Sentences(
+            np.concatenate((found.ids, sentences.ids)), np.concatenate((found.lengths, sentences.lengths))
+        )
+        is_too_long = found.lengths > self._config.max_tokens
+        return both.take(np.arange(count) + count * is_too_long)
+
+    def _drop(self, chunk: Chunk, which: NDArray[np.bool_], reason: DropReason) -> None:
+        for index in which.nonzero()[0].tolist():
+            self.report.drop(reason, chunk.pairs[index])
+
+
+def without_repeats(chunks: Iterator[Chunk], report: CleaningReport) -> Iterator[Chunk]:
+    """The chunks without pairs that have come before, which are counted in the report."""
+    seen = SeenPairs()
+    for chunk in chunks:
+        is_new = seen.add((pair.source, pair.target) for pair in chunk.pairs)
+        for index in (~is_new).nonzero()[0].tolist():
+            report.drop(DropReason.REPEAT, chunk.pairs[index])
+        yield chunk if is_new.all() else chunk.where(is_new)
+
+
+def _drawn(line_numbers: Sequence[int]) -> NDArray[np.float64]:
+    """A number from 0 to 1 for each place in the text."""
+    drawn: NDArray[np.float64] = (mixed(line_numbers) >> np.uint64(11)) / 2.0**53
+    return drawn
+
+
+def _num_with_unknown_units(sentences: Sentences) -> int:
+    places = (sentences.ids == UNKNOWN).nonzero()[0]
+    return len(np.unique(np.searchsorted(sentences.lengths.cumsum(), places, side="right")))

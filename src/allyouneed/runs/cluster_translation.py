@@ -1,0 +1,89 @@
+"""Translates on a Ray cluster, with the bits of one process."""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import lru_cache, partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from allyouneed.hardware.cluster import Bundle, Cluster
+from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
+from allyouneed.tasks.translation.outputs import Translation
+
+CALL_REQUESTS = 1_024
+"""Number of requests in a call: seconds of work, and sentences enough for full batches."""
+
+Answered = Answer[list[Translation]] | Failure
+
+
+class ClusterTranslator:
+    """Answers requests as `Translator.answer` does, by the processes of a cluster.
+
+    Args:
+        cluster: The cluster.
+        paths: A model, or several, which form an ensemble.
+        shortlist: A directory made by `allyouneed shortlist`.
+        device: "cpu", "cuda" and so on; "auto" takes a GPU for each process if the cluster has some.
+        precision: As for `load_translator`.
+        threads: Number of threads of a process.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        paths: Sequence[Path],
+        *,
+        shortlist: Path | None,
+        device: str,
+        precision: str,
+        threads: int,
+    ) -> None:
+        self._cluster = cluster
+        self._models = tuple(cluster.bundle(resolve_model(path)) for path in paths)
+        self._shortlist = cluster.bundle(shortlist) if shortlist else None
+        if device == "auto":
+            device = "cuda" if cluster.has_gpus else "cpu"
+        self._loading = ("device", device), ("precision", precision), ("threads", threads)
+        self._needs = {"num_cpus": threads, "num_gpus": int(device.startswith("cuda"))}
+
+    def answer(
+        self, requests: Iterable[TranslationRequest | Failure], **options: Any
+    ) -> Generator[Answered, None, None]:
+        """An answer or a failure for each request, in order; the arguments are those of `Translator`."""
+        call = partial(_answers, self._models, self._shortlist, self._loading, options | {"workers": 1})
+        with closing(self._cluster.map(call, _together(requests), **self._needs)) as found:
+            for answers in found:
+                yield from answers
+
+
+def _answers(
+    models: tuple[Bundle, ...],
+    shortlist: Bundle | None,
+    loading: tuple[tuple[str, Any], ...],
+    options: dict[str, Any],
+    requests: list[TranslationRequest | Failure],
+) -> list[Answered]:
+    return [*_loaded(models, shortlist, loading).answer(requests, **options)]
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    models: tuple[Bundle, ...], shortlist: Bundle | None, loading: tuple[tuple[str, Any], ...]
+) -> Any:
+    """The translator, which stays in the process for further calls."""
+    from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.runs.loading import load_translator
+
+    give_back_freed_memory()
+    limited = shortlist.unpacked() if shortlist else None
+    return load_translator(*(model.unpacked() for model in models), shortlist=limited, **dict(loading))
+
+
+def _together(
+    requests: Iterable[TranslationRequest | Failure],
+) -> Iterator[list[TranslationRequest | Failure]]:
+    source = iter(requests)
+    while together := [*islice(source, CALL_REQUESTS)]:
+        yield together

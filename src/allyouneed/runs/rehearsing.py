@@ -1,0 +1,262 @@
+"""Rehearsal of a run: checks and counts everything that `train` would do, and times several updates."""
+
+import math
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, islice, takewhile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from allyouneed.config.run import RunConfig
+from allyouneed.data.batching import Indices, PlannedBatch, padding_share
+from allyouneed.data.store import PairStore
+from allyouneed.hardware.machine import matmul_peak, wait_for
+from allyouneed.hardware.memory import memory_bytes
+from allyouneed.model import count_parameters
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs.run_configuration import completed, run_config
+from allyouneed.runs.starting import require_run, require_state
+from allyouneed.runs.training_pairs import training_pairs
+from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
+from allyouneed.training.accumulation import Say
+from allyouneed.training.batches import Schedule, schedule_of
+from allyouneed.training.distributed import Processes
+from allyouneed.training.flops import batch_flops
+from allyouneed.training.learner import Learner
+
+_WARM_UP_SECONDS = 5.0
+_WARM_UP_UPDATES = 5
+_MOST_WARM_UP_SECONDS = 60.0
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the training data."""
+
+    pairs: int
+    source_tokens: int
+    """Number of source tokens; all counts of tokens include end symbols."""
+    target_tokens: int
+    updates: int
+    micro_batches: int
+    padding_share: float
+    """Padding as a share of all computed positions."""
+    flops: int
+    """FLOPs of the matrix products, forward and backward."""
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Speed and memory of a few updates on a throw-away model."""
+
+    updates: int
+    target_tokens_per_second: float
+    peak_flops_per_second: float
+    """Speed of a large matrix product on the device."""
+    share_of_peak: float
+    memory_bytes: int
+    """Peak memory in use, including the largest micro-batch; on a CPU a longer run takes more."""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """Disk space of checkpoints and states, in bytes."""
+
+    checkpoint_bytes: int
+    state_bytes: int
+    most_bytes: int
+    """Maximum of the run: everything that is kept, plus one more of each before the oldest is deleted."""
+    free_bytes: int
+    """Free space on the run's disk, plus the space of the weights and states that the run already holds."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """The result of a rehearsal."""
+
+    config: RunConfig
+    """The complete configuration, with the data's vocabulary sizes, a precision and a micro-batch size."""
+    device: torch.device
+    parameters: int
+    steps_done: int
+    """Number of updates that are already done if a run is resumed; else 0."""
+    epoch: Epoch
+    speed: Speed
+    disk: Disk
+
+    @property
+    def updates(self) -> int:
+        """Number of updates that the run would make within `num_steps` and its budgets."""
+        return min(self._updates_by_limit().values())
+
+    @property
+    def limit(self) -> str:
+        """The training setting that ends the run."""
+        found = self._updates_by_limit()
+        return min(found, key=found.__getitem__)
+
+    def _updates_by_limit(self) -> dict[str, int]:
+        """Number of updates to come by each limit; what is done counts as if it had been at this speed."""
+        training, epoch = self.config.training, self.epoch
+        seconds = epoch.target_tokens / self.speed.target_tokens_per_second
+        limits = {"num_steps": training.num_steps}
+        for name, budget, of_epoch in (
+            ("budget_flops", training.budget_flops, epoch.flops),
+            ("budget_seconds", training.budget_seconds, seconds),
+        ):
+            if budget is not None:
+                limits[name] = math.ceil(budget / of_epoch * epoch.updates)
+        return {name: max(0, updates - self.steps_done) for name, updates in limits.items()}
+
+    @property
+    def epochs(self) -> float:
+        """Number of epochs that the run would train for."""
+        return self.updates / self.epoch.updates
+
+    @property
+    def training_flops(self) -> float:
+        """FLOPs of all updates that the run would make."""
+        return self.epochs * self.epoch.flops
+
+    @property
+    def training_seconds(self) -> float:
+        """Time of these updates at the measured speed, without validations and checkpoints."""
+        return self.epochs * self.epoch.target_tokens / self.speed.target_tokens_per_second
+
+
+def rehearse(
+    run: Path | str,
+    data: Path | str,
+    config: RunConfig | None = None,
+    *,
+    resume: bool = False,
+    device: torch.device | str = "cpu",
+    say: Say = lambda line: None,
+) -> Rehearsal:
+    """Check and measure what `train` would do with these arguments, without writing anything.
+
+    The arguments are those of `train`. `say` receives a message if memory is too small for a micro-batch.
+
+    Raises:
+        UsageError: `run` exists and `resume` is not set, or a setting does not fit or has changed.
+        DataError: The run was started with other data.
+        ModelError: A directory is damaged.
+        LockedError: Another process is training in `run`.
+        DiskError: There is too little disk space to start.
+    """
+    directory, device = RunDirectory(Path(run)), torch.device(device)
+    require_run(directory, resume)
+    directory.require_unlocked()
+    require_state(directory)
+    prepared = PreparedData(data)
+    config = run_config(directory, config, prepared, device)
+    store = training_pairs(prepared, config.training).store
+    schedule = schedule_of(store, config.training)
+    parameters = count_parameters(config.model)
+    disk = _disk(directory, config, parameters)
+    batches = list(islice(schedule.batches_from(0), schedule.num_batches))
+    return Rehearsal(
+        config,
+        device,
+        parameters,
+        max(directory.resumable_steps(), default=0),
+        _epoch(config, store, batches),
+        _speed(config, store, schedule, _longest(store, batches), device, say),
+        disk,
+    )
+
+
+def updates_within(flops: float, config: RunConfig, data: Path | str, device: torch.device) -> int:
+    """Number of updates until a run's matrix products have used `flops`, including the last update.
+
+    Raises:
+        UsageError: A setting does not fit the data.
+        ModelError: The data is damaged.
+    """
+    prepared = PreparedData(data)
+    config = completed(config, prepared, device)
+    store = training_pairs(prepared, config.training).store
+    batches = schedule_of(store, config.training).batches_from(0)
+    costs = (batch_flops(config.model, store, batch) for batch in batches)
+    return 1 + sum(1 for _ in takewhile(lambda used: used < flops, accumulate(costs)))
+
+
+def _epoch(config: RunConfig, store: PairStore, batches: Sequence[PlannedBatch]) -> Epoch:
+    micro_batches = [pairs for batch in batches for pairs in batch.micro_batches]
+    pairs = np.concatenate(micro_batches)
+    return Epoch(
+        pairs=len(pairs),
+        source_tokens=int(store.source_lengths[pairs].sum()) + len(pairs),
+        target_tokens=int(store.target_lengths[pairs].sum()) + len(pairs),
+        updates=len(batches),
+        micro_batches=len(micro_batches),
+        padding_share=padding_share(store.source_lengths, store.target_lengths, micro_batches),
+        flops=sum(batch_flops(config.model, store, batch) for batch in batches),
+    )
+
+
+def _speed(
+    config: RunConfig, store: PairStore, schedule: Schedule, longest: Indices, device: torch.device, say: Say
+) -> Speed:
+    peak = matmul_peak(device, config.training.precision)
+    learner, first = Learner(config, store, device, Processes(), say), next(schedule.batches_from(0))
+
+    def update(batch: PlannedBatch) -> None:
+        learner.update(batch, 1, lambda: 0)
+        wait_for(device)
+
+    # The largest micro-batch takes the most memory, and several threads compute several at once.
+    micro_batches = [longest] * len(first.micro_batches)
+    update(PlannedBatch(first.position, micro_batches, first.num_target_tokens))
+    # New shapes take longer, so the same updates are computed once more to be timed.
+    batches = list(_for_some_seconds(update, schedule))
+    began = time.monotonic()
+    for batch in batches:
+        update(batch)
+    seconds = time.monotonic() - began
+    tokens = sum(batch.num_target_tokens for batch in batches)
+    flops = sum(batch_flops(config.model, store, batch) for batch in batches)
+    return Speed(len(batches), tokens / seconds, peak, flops / seconds / peak, memory_bytes(device))
+
+
+def _longest(store: PairStore, batches: Sequence[PlannedBatch]) -> Indices:
+    """The micro-batch of an epoch that has the longest sentences."""
+    micro_batches = (pairs for batch in batches for pairs in batch.micro_batches)
+    return max(
+        micro_batches,
+        key=lambda pairs: max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()),
+    )
+
+
+def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule) -> Iterator[PlannedBatch]:
+    """Compute the first updates of the run for some seconds, several unless they are slow; yield each."""
+    began = time.monotonic()
+    for number, batch in enumerate(schedule.batches_from(0), start=1):
+        update(batch)
+        yield batch
+        seconds = time.monotonic() - began
+        if seconds > (_WARM_UP_SECONDS if number >= _WARM_UP_UPDATES else _MOST_WARM_UP_SECONDS):
+            return
+
+
+def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
+    """The disk space that checkpoints and states need.
+
+    Raises:
+        DiskError: There is too little disk space to start.
+    """
+    checkpoint = _FLOAT_BYTES * parameters
+    state = 2 * checkpoint  # Adam's moments
+    num_checkpoints = config.training.keep_checkpoints + 2  # the best; the next
+    most = num_checkpoints * checkpoint + (KEPT_STATES + 1) * state
+    path = directory.path
+    place = next(folder for folder in (path, *path.absolute().parents) if folder.is_dir())
+    held = sum(file.stat().st_size for file in path.rglob("*.safetensors"))
+    free = shutil.disk_usage(place).free + held
+    directory.require_space(checkpoint + state)
+    return Disk(checkpoint, state, most, free)

@@ -1,0 +1,197 @@
+"""The complete configuration of a run: the given settings, fitted to data, device, processes and past."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from allyouneed.config.presets import preset
+from allyouneed.config.run import RunConfig, TrainingConfig
+from allyouneed.data.store import PairStore
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError, UsageError
+from allyouneed.hardware.memory import require_memory
+from allyouneed.hardware.precision import resolve_precision
+from allyouneed.model import count_parameters
+from allyouneed.model.architectures import outline_model
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs.initial_model import InitialModel
+from allyouneed.runs.training_pairs import training_pairs
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.training.freezing import require_some_trainable
+
+_MAY_CHANGE = {
+    "num_steps",
+    "budget_flops",
+    "budget_seconds",
+    "checkpoint_every_steps",
+    "checkpoint_every_minutes",
+    "keep_checkpoints",
+    "average_last",
+    "validate_every_steps",
+    "patience",
+    "init_from",
+    "replay",
+}
+"""Training settings that may change when a run resumes; the updates do not depend on them. The contents of a
+model and of data that are in another place are compared."""
+
+_CHOSEN_AT_THE_START = {
+    "precision": "auto",
+    "micro_batch_tokens": None,
+    "init_from": None,
+    "init_sha256": None,
+    "block_pairs": TrainingConfig().block_pairs,
+}
+"""Training setting -> value that leaves it as it was chosen when the run started."""
+
+
+def run_config(
+    directory: RunDirectory,
+    given: RunConfig | None,
+    prepared: PreparedData,
+    device: torch.device,
+    num_processes: int = 1,
+) -> RunConfig:
+    """The complete configuration: `given`, or else the run's own, fitted to data, device and processes."""
+    recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
+    if recorded is None:
+        default = preset(prepared.task.default_preset)
+        return _started(completed(given or default, prepared, device, num_processes), prepared)
+    _require_same_vocabularies(directory.path, recorded, prepared)
+    if given is None:
+        return recorded
+    _require_same_start(directory.path, recorded, given)
+    # Values that were chosen at the start stay, unless set explicitly.
+    training = given.training
+    kept = {
+        name: getattr(recorded.training, name)
+        for name, unset in _CHOSEN_AT_THE_START.items()
+        if getattr(training, name) == unset
+    }
+    if recorded.training.threads_share == "operations":  # as before this was a setting
+        kept["threads_share"] = "operations"
+    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
+    config = completed(given.replace(training=kept, model=counts), prepared, device)
+    _require_same(directory.path, recorded, config)
+    return config
+
+
+def completed(
+    config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
+) -> RunConfig:
+    """`config` with the data's vocabulary sizes, a precision and a micro-batch size.
+
+    Raises:
+        UsageError: A setting does not fit the data or the architecture.
+        ResourceError: The model does not fit into memory.
+    """
+    training = config.training
+    longest = _longest(training_pairs(prepared, training).store, prepared.valid)
+    if config.model.positions == "learned" and longest > config.model.max_positions:
+        raise UsageError(
+            f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
+            f"{longest} tokens, end symbol included; raise it, or prepare data with a smaller max_tokens",
+            settings=["max_tokens"],
+        )
+    if training.sharded and config.model.architecture != "transformer":
+        raise UsageError(
+            f"training.sharded: is for the transformer, not for model.architecture = "
+            f"{config.model.architecture}; leave it out"
+        )
+    model: dict[str, Any] = {
+        "source_vocab_size": prepared.source_vocab_size,
+        "target_vocab_size": prepared.target_vocab_size,
+    }
+    if config.model.guided_alignment:
+        ids_per_word = prepared.task.ids_per_word(prepared.config)
+        if ids_per_word is None:
+            raise UsageError(
+                "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
+                "tokenizer words and brackets joined, or set it to 0",
+                settings=["tokenizer", "brackets"],
+            )
+        model["ids_per_word"] = ids_per_word
+    if config.model.tied_embeddings == "all" and not _may_tie_all(config, prepared):
+        model["tied_embeddings"] = "target"
+    complete = config.replace(
+        model=model,
+        data=prepared.config.model_dump(),
+        training={
+            "precision": resolve_precision(training.precision, device),
+            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
+        },
+    )
+    kept_here = 1 if training.sharded or device.type != "cpu" else 4  # weights; gradients, Adam's moments
+    require_memory(kept_here * 4 * count_parameters(complete.model))
+    if training.frozen:
+        require_some_trainable(outline_model(complete.model), training.frozen)
+    return complete
+
+
+def _may_tie_all(config: RunConfig, prepared: PreparedData) -> bool:
+    """Whether source and target may share a matrix.
+
+    They may if their vocabulary was learned as one. So they may in a run that continues a model whose sides
+    have the same entries: models of OPUS-MT have one vocabulary, but split each language in its own way.
+    """
+    if prepared.config.joint_vocabulary:
+        return True
+    source, target = prepared.units
+    if config.training.init_from is None:
+        return False
+    if not isinstance(source, Tokenizer) or not isinstance(target, Tokenizer):
+        return False
+    return [*source.names] == [*target.names]
+
+
+def _started(config: RunConfig, prepared: PreparedData) -> RunConfig:
+    """The configuration of a new run; if it continues a model, with the sha256 of its weights."""
+    if config.training.init_from is None:
+        return config
+    model = InitialModel.read(config.training.init_from)
+    model.require_like(config, prepared)
+    return config.replace(training={"init_sha256": model.weights_sha256})
+
+
+def _require_same_start(run: Path, recorded: RunConfig, given: RunConfig) -> None:
+    """Refuse another model than the run has begun with; it may be in another place."""
+    path = given.training.init_from
+    if path in (None, recorded.training.init_from):  # and need not be there any more
+        return
+    if InitialModel.read(path).weights_sha256 != recorded.training.init_sha256:
+        raise UsageError(
+            f"{run}: did not begin with the weights of {path}; leave out init_from to go on, or train a new "
+            "run",
+            settings=["init_from"],
+        )
+
+
+def _longest(*parts: PairStore | None) -> int:
+    """Number of tokens of the longest sentence, including its end symbol."""
+    stores = [store for store in parts if store is not None]
+    return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
+
+
+def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: PreparedData) -> None:
+    began = recorded.model.source_vocab_size, recorded.model.target_vocab_size
+    if began != (prepared.source_vocab_size, prepared.target_vocab_size):
+        raise DataError(
+            f"{run}: began with vocabularies of {began[0]} and {began[1]}, {prepared.directory} has "
+            f"{prepared.source_vocab_size} and {prepared.target_vocab_size}; "
+            "name the data it began with, or train a new run"
+        )
+
+
+def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
+    """Refuse to resume if a setting that affects the updates differs from the run's."""
+    old, new = recorded.model_dump(), given.model_dump()
+    changed = [
+        f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "
+        "leave it out to go on, or train a new run"
+        for group in ("model", "training")
+        for name, value in new[group].items()
+        if value != old[group][name] and name not in _MAY_CHANGE
+    ]
+    if changed:
+        raise UsageError(changed)

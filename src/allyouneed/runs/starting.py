@@ -1,0 +1,265 @@
+"""Starts or resumes training runs on prepared data."""
+
+import contextlib
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from allyouneed.config.run import RunConfig
+from allyouneed.errors import (
+    DiskError,
+    ModelError,
+    ResourceError,
+    UsageError,
+    UserError,
+    is_out_of_memory,
+)
+from allyouneed.hardware.devices import usable_device
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs.initial_model import InitialModel
+from allyouneed.runs.run_configuration import run_config
+from allyouneed.runs.training_pairs import training_pairs
+from allyouneed.storage.checkpoint import load_checkpoint
+from allyouneed.storage.publish import write_text
+from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.training.averaging import average as average_checkpoints
+from allyouneed.training.averaging import last_checkpoints
+from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
+from allyouneed.training.meters import Best
+from allyouneed.training.saves import save_bytes
+from allyouneed.training.trainer import Corpus, Report, Trainer
+from allyouneed.training.validation import LOSS_ALONE, Validation
+from allyouneed.training.warm_up import WarmUpWatch
+
+
+def train(
+    run: Path | str,
+    data: Path | str,
+    config: RunConfig | None = None,
+    *,
+    resume: bool = False,
+    device: torch.device | str = "cpu",
+    report: Report = lambda event: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> signal.Signals | None:
+    """Train a model in `run` on prepared data, or resume where an earlier call stopped.
+
+    Under `torchrun`, all processes train the same model together.
+
+    Args:
+        run: The run directory, which is created; if it exists, `resume` must be set.
+        data: A directory made by `prepare`.
+        config: The configuration; by default the run's own, or else the paper's preset for the task.
+        resume: Resume from the last checkpoint; start if there is none; do nothing if all steps are done.
+        device: Device to compute on.
+        report: Receives every event of the log.
+        say: Receives a line when the run starts or resumes.
+
+    Returns:
+        The signal that ended the run early, if any; its state is then saved, and the run can be resumed.
+
+    Raises:
+        UsageError: `run` exists and `resume` is not set, or a setting does not fit or has changed.
+        DataError: The run was started with other data.
+        ModelError: A directory is damaged.
+        LockedError: Another process is training in `run`.
+        DivergedError: Three updates in a row, or a weight, are not finite.
+        ResourceError: There is not enough memory, or a process of the run was lost.
+    """
+    directory, prepared = RunDirectory(Path(run)), PreparedData(data)
+    device = usable_device(device_of_process(torch.device(device)))
+    with joined_processes(device) as processes, contextlib.ExitStack() as stack:
+
+        def begin() -> str:
+            """Set up the run in the first process, the only one that accesses the run directory."""
+            require_run(directory, resume or (num_restarts() > 0 and directory.is_of_launcher()))
+            stack.enter_context(directory.locked())
+            require_state(directory)
+            return run_config(directory, config, prepared, device, processes.size).model_dump_json()
+
+        complete = RunConfig.model_validate_json(processes.told_by_first(begin))
+        watch = WarmUpWatch(directory.path, complete.training, say)
+
+        def train_and_forget() -> signal.Signals | None:
+            """Train; nothing refers to the trainer any more when the process group ends."""
+            trainer = _trainer(complete, prepared, directory, device, processes, watch.before(report), say)
+            return _train(trainer, watch) if processes.is_first else trainer.train()
+
+        return train_and_forget()
+
+
+def _trainer(
+    config: RunConfig,
+    prepared: PreparedData,
+    directory: RunDirectory,
+    device: torch.device,
+    processes: Processes,
+    report: Report,
+    say: Callable[[str], None],
+) -> Trainer:
+    """The trainer of a run, restored to the run's latest state."""
+    steps = directory.resumable_steps() if processes.is_first else []
+    pairs = training_pairs(prepared, config.training)
+    processes.gather()  # the data to replay may have been far away
+    validation = _validation(prepared, config)
+    trainer = Trainer(
+        config,
+        Corpus(pairs.store, prepared.valid, prepared.tokenizers, pairs.facts),
+        directory,
+        device,
+        processes=processes,
+        validation=validation,
+        report=report,
+        is_resumed=bool(steps) or config.training.init_from is not None,
+    )
+
+    def load() -> None:
+        _load(trainer, prepared, steps, say)
+        _judge_by(validation, trainer, say)
+
+    processes.first_alone(load)
+    return trainer
+
+
+def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
+    """Scores of a model's outputs on the validation data; the loss alone if there is no such data."""
+    if prepared.valid is None:
+        return LOSS_ALONE
+    lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
+    return prepared.task.validation(*lines, prepared.units, config)
+
+
+def _judge_by(validation: Validation, trainer: Trainer, say: Callable[[str], None]) -> None:
+    """Tell how validations are scored, and forget a best one that was scored otherwise."""
+    name, run = validation.best_by, trainer.run.path
+    if validation.reason:
+        say(f"{run}: the {name} of validations is {validation.convention}: {validation.reason}")
+    if trainer.best.convention != validation.convention:
+        if trainer.best.step:
+            say(f"{run}: {name} is computed otherwise than before, so the best validation is sought anew")
+        trainer.best = Best(convention=validation.convention)
+
+
+def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Callable[[str], None]) -> None:
+    """Restore the run's latest state, or load the model that it continues, and record its configuration."""
+    trainer.run.require_space(save_bytes(trainer.model))
+    training = trainer.config.training
+    if steps:
+        _resume(trainer, steps, say)
+    elif training.init_from is not None:
+        model = InitialModel.read(training.init_from)
+        model.require_like(trainer.config, prepared)
+        trainer.start_from(load_checkpoint(model.directory), model.state if training.init_moments else None)
+        say(f"{trainer.run.path}: starts with the weights of {model.path}")
+    if not steps:
+        for idle in _idle_settings(trainer.config, trainer.processes.size):
+            say(f"{trainer.run.path}: {idle}")
+    write_text(trainer.run.config, trainer.config.to_toml())
+
+
+def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
+    """Messages about settings that have no effect."""
+    if config.training.sharded and num_processes == 1:
+        yield "training.sharded has no effect with one process"
+
+
+def average(
+    run: Path | str,
+    out: Path | str,
+    last: int | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Path]:
+    """Average the last checkpoints of a run into one model (paper 6.1).
+
+    Args:
+        run: The run.
+        out: The model directory to make; it must not exist, or be empty.
+        last: Number of checkpoints; by default the run's `average_last`, or all if there are fewer.
+        say: Receives a message if leftovers of a killed process at `out` are removed.
+
+    Returns:
+        The checkpoints that were averaged.
+
+    Raises:
+        UsageError: `out` is not free, or the run has fewer than `last` checkpoints.
+        ModelError: The run has no checkpoint, or one is damaged.
+        LockedError: Another process is making `out`.
+    """
+    checkpoints = last_checkpoints(Path(run), last)
+    average_checkpoints(checkpoints, Path(out), say)
+    return checkpoints
+
+
+def require_run(directory: RunDirectory, resume: bool) -> None:
+    """Reject an existing run, unless it is to be resumed, and any folder that is not a run."""
+    if directory.is_new():
+        return
+    if not directory.is_run():
+        raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
+    if not resume:
+        raise UsageError(
+            f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
+        )
+
+
+def require_state(directory: RunDirectory) -> None:
+    """Reject a run that has saved states and has lost all of them; it would begin again."""
+    steps = directory.checkpoint_steps()
+    if steps and directory.marked("latest") is not None and not directory.resumable_steps():
+        raise ModelError(
+            f"{directory.path}: its checkpoints have no state to resume from; copy the folder state back, or "
+            "continue a checkpoint in a new run with init_from",
+            settings=["init_from"],
+        )
+
+
+def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
+    """Load the newest intact state among `steps`.
+
+    Raises:
+        ModelError: All states are damaged.
+    """
+    for step in reversed(steps):
+        try:
+            trainer.resume(step)
+        except ModelError as error:
+            say(f"NOTICE: {error.messages[0]}; the checkpoint before it is tried")
+            continue
+        say(f"{trainer.run.path}: resumed at step {step:,}")
+        return
+    raise ModelError(
+        f"{trainer.run.path}: every checkpoint with a state is damaged; `verify` names the files"
+    )
+
+
+def _train(trainer: Trainer, watch: WarmUpWatch) -> signal.Signals | None:
+    """Train, and record in `exit.json` how the run ended."""
+    trainer.run.forget_exit()
+    try:
+        received = trainer.train()
+    except UserError as error:
+        with contextlib.suppress(DiskError):  # the original error matters more than the record of it
+            trainer.run.write_exit(error.exit_code, trainer.step, error.messages[0])
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            with contextlib.suppress(DiskError):
+                trainer.run.write_exit(ResourceError.exit_code, trainer.step, "out of memory")
+        raise
+    _write_exit(trainer, received)
+    if received is None:
+        watch.end(trainer.step)
+    return received
+
+
+def _write_exit(trainer: Trainer, received: signal.Signals | None) -> None:
+    if received is not None:
+        trainer.run.write_exit(128 + received, trainer.step, received.name)
+    elif trainer.step < trainer.config.training.num_steps:  # another process may have counted the seconds
+        is_out_of_patience = trainer.best.is_out_of(trainer.config.training.patience)
+        reason = "out of patience" if is_out_of_patience else "out of budget"
+        trainer.run.write_exit(0, trainer.step, reason)
+    else:
+        trainer.run.write_exit(0, trainer.step, "finished")

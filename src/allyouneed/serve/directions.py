@@ -1,0 +1,163 @@
+"""Which models translate between which languages, one after the other where no model does it alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from allyouneed.language_codes import are_same, closest_code, distance
+from allyouneed.serve.ask import Ask
+from allyouneed.serve.exchanges import current
+from allyouneed.serve.models import ServedModel
+from allyouneed.serve.refusal import Refusal
+from allyouneed.tasks.translation.translator import Translator
+
+AUTO = "auto"
+"""Asks for the detection of the source language."""
+_WEIGHT = 2.0
+"""Weight of languages that are translated, beside 1 of the target's own: a word that may be of either is
+translated, because people rarely ask for the translation of text in the target language."""
+_SHOWN = 0.005
+"""Least confidence for a text to be in the target language, as a lower one is shown as 0%."""
+
+
+@dataclass(frozen=True)
+class Direction:
+    """A pair of languages that can be translated, directly or over a third language."""
+
+    source: str
+    """Code of the source language, such as "en"."""
+    target: str
+    """Code of the target language."""
+    models: tuple[str, ...]
+    """Names of the models that translate one after the other; none if source and target are the same."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a text is translated."""
+
+    direction: Direction
+    confidence: float | None = None
+    """Confidence of the detection of the source language, if it was detected."""
+
+
+def directions_of(models: Sequence[ServedModel]) -> list[Direction]:
+    """The directions of the models, then those over a third language; the first model of each is taken."""
+    found: dict[tuple[str, str], Direction] = {}
+    translators = [model for model in models if isinstance(model.loaded, Translator)]
+    for model in translators:
+        pair = model.source, model.target
+        found.setdefault(pair, Direction(*pair, (model.name,)))
+    over = [
+        (distance(first.target, second.source) or 0, first, second)
+        for first, second in product(list(found.values()), repeat=2)
+        if are_same(first.target, second.source) and not are_same(first.source, second.target)
+    ]
+    for _, first, second in sorted(over, key=lambda each: each[0]):
+        pair = first.source, second.target
+        found.setdefault(pair, Direction(*pair, first.models + second.models))
+    return list(found.values())
+
+
+def closest(directions: Sequence[Direction], source: str | None, target: str | None) -> list[Direction]:
+    """The directions between two languages (None: any) whose codes are closest to the given ones."""
+    if exact := [
+        each for each in directions if source in (None, each.source) and target in (None, each.target)
+    ]:
+        return exact  # fast, as a page may have thousands of texts
+    found: dict[int, list[Direction]] = {}
+    for each in directions:
+        from_source = 0 if source is None else distance(source, each.source, is_source=True)
+        from_target = 0 if target is None else distance(target, each.target)
+        if from_source is not None and from_target is not None:
+            found.setdefault(from_source + from_target, []).append(each)
+    return found[min(found)] if found else []
+
+
+def to_itself(code: str) -> Direction:
+    """The direction of a text that is in its target language already; it has no models."""
+    return Direction(code, code, ())
+
+
+def between(directions: Sequence[Direction], source: str, target: str) -> Direction | None:
+    """The direction between two languages as clients name them; None if no model translates in it."""
+    sources, targets = [each.source for each in directions], [each.target for each in directions]
+    to = closest_code(target, targets + sources)
+    if to != closest_code(source, sources + targets) and (fitting := closest(directions, source, target)):
+        return fitting[0]
+    return to_itself(to) if to and are_same(source, to) else None
+
+
+class Router:
+    """Chooses the direction of each text.
+
+    Args:
+        models: The served models by name.
+        directions: Their directions, in order of preference.
+        detect: All languages of the directions by falling probability for a text.
+    """
+
+    def __init__(
+        self,
+        models: Mapping[str, ServedModel],
+        directions: Sequence[Direction],
+        detect: Callable[[str], list[tuple[str, float]]],
+    ) -> None:
+        self._models, self._directions, self._detect = models, directions, detect
+
+    def route(self, text: str, ask: Ask) -> Route:
+        """The direction of a text; one without models if the detected language is the target.
+
+        Raises:
+            Refusal: No model translates in this direction (404), or several do and the request names none
+                (422).
+        """
+        directions = self._directions if ask.model is None else [self._of_model(ask.model, ask)]
+        if ask.source == AUTO:
+            route = self._detected(text, ask.target, directions)
+        else:
+            route = Route(_only(directions, ask.source, ask.target))
+        current().note(route.direction.source, route.direction.target, route.direction.models)
+        return route
+
+    def _of_model(self, name: str, ask: Ask) -> Direction:
+        model = self._models.get(name)
+        if model is None or not isinstance(model.loaded, Translator):
+            raise Refusal(404, "no_model", "no such translation model; GET /api/models lists them")
+        direction = Direction(model.source, model.target, (name,))
+        if not closest([direction], None if ask.source == AUTO else ask.source, ask.target):
+            raise Refusal(
+                422, "other_languages", f"the model translates from {model.source} to {model.target}"
+            )
+        return direction
+
+    def _detected(self, text: str, target: str | None, directions: Sequence[Direction]) -> Route:
+        """The route from the likeliest language that is the target or is translated to it."""
+        found = self._detect(text)
+        sources, targets = [each.source for each in directions], [each.target for each in directions]
+        there = {closest_code(target, targets + sources) or ""} if target else {*targets} - {*sources}
+        onward = {
+            code: closest([each for each in directions if each.source == code], None, target)
+            for code, _ in found
+            if code not in there
+        }
+        likeliest = max(
+            (each for each in found if onward.get(each[0]) or (each[0] in there and each[1] >= _SHOWN)),
+            key=lambda each: each[1] * (_WEIGHT if each[0] in onward else 1.0),
+            default=None,
+        )
+        if likeliest is None:
+            return Route(_only(directions, None, target), 0.0)
+        code, confidence = likeliest
+        return Route(_only(onward[code], code, target) if code in onward else to_itself(code), confidence)
+
+
+def _only(directions: Sequence[Direction], source: str | None, target: str | None) -> Direction:
+    fitting = closest(directions, source, target)
+    if not fitting:
+        raise Refusal(404, "no_direction", "no model translates that; GET /api/models lists the languages")
+    direct = [each for each in fitting if len(each.models) == 1]
+    if len(fitting) > 1 and not (source and target) and len(direct) != 1:
+        missing = "target" if source else "source"
+        raise Refusal(422, "which_direction", f"several models fit; name the {missing} language")
+    return (direct or fitting)[0]

@@ -1,0 +1,236 @@
+"""The models that are served: their names and languages, and loading them again when they are replaced."""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from allyouneed.config.run import DecodingPrecision
+from allyouneed.errors import UsageError
+from allyouneed.language_codes import are_same
+from allyouneed.native.library import available, instructions
+from allyouneed.runs.loading import load
+from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.parsing.parser import Parser
+from allyouneed.tasks.parsing.penn_words import penn_words
+from allyouneed.tasks.translation.translator import Translator
+
+_LONGEST_NAME = 64
+_CODE = re.compile(r"[A-Za-z]{2,8}(_\w+)?|[A-Za-z]{2,3}(-([A-Za-z]{4}|[A-Z]{2}|[0-9]{3}))+")
+"""A language code on the command line."""
+
+
+class Version(NamedTuple):
+    """What distinguishes the files of a model from those that replace them."""
+
+    directory: Path
+    files: tuple[tuple[str, int, int, int], ...]
+    """Name, inode, time of the last change in nanoseconds, and size of each file."""
+
+    @property
+    def changed(self) -> int:
+        """Time of the last change of any file, in nanoseconds."""
+        return max(changed for _, _, changed, _ in self.files)
+
+
+@dataclass
+class ServedModel:
+    """A model, and where it is from."""
+
+    name: str
+    given: "ModelSource"
+    """Where it is from, and what was named with it."""
+    loaded: Translator | Parser
+    precision: DecodingPrecision
+    source: str
+    """Code of the source language; empty for a parser."""
+    target: str
+    """Code of the target language; empty for a parser."""
+    version: Version
+    refused: Version | None = None
+    """A version that could not be loaded."""
+
+    @property
+    def path(self) -> Path:
+        """Where the model is from."""
+        return self.given.path
+
+    @property
+    def task(self) -> str:
+        """The task of the model."""
+        return self.loaded.config.data.task
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model to be served."""
+
+    path: Path
+    direction: tuple[str, str] | None = None
+    """Codes of its source and target language; by default those that it was trained with."""
+    precision: DecodingPrecision | None = None
+    """Precision of the matrix products; None: int8 where it is fast, else float32."""
+    beam_size: int | None = None
+    """Beam size of requests that name none; None: that of the model's own settings."""
+
+
+def direction_of(text: str) -> ModelSource:
+    """Read `en-de=PATH`; a variant follows "_", or "-" if it looks like one, as in "pt-BR" and "zh-Hans".
+
+    Raises:
+        UsageError: The text has another form.
+    """
+    codes, _, path = text.partition("=")
+    pairs = [(codes[: dash.start()], codes[dash.end() :]) for dash in re.finditer("-", codes)]
+    fitting = [(source, target) for source, target in pairs if all(map(_CODE.fullmatch, (source, target)))]
+    if len(fitting) != 1 or not path:
+        raise UsageError(
+            f"--direction {text}: not of the form SOURCE-TARGET=MODEL, such as en-de=runs/first "
+            "and en-pt_BR=runs/second"
+        )
+    [(source, target)] = fitting
+    return ModelSource(Path(path), (source.lower(), target.lower()))
+
+
+def with_own(
+    sources: Sequence[ModelSource],
+    precisions: Mapping[str, DecodingPrecision],
+    beam_sizes: Mapping[str, int],
+) -> list[ModelSource]:
+    """Models with the settings that are given for their names, or for "".
+
+    Raises:
+        UsageError: No model has a name.
+    """
+    names = _names([source.path for source in sources])
+    for option, given in (("--precision", precisions), ("--beam-size", beam_sizes)):
+        for name in given.keys() - {"", *names}:
+            raise UsageError(
+                f"{option} {name}={given[name]}: no such model; the models are {', '.join(names)}"
+            )
+    return [
+        replace(
+            source,
+            precision=precisions.get(name, precisions.get("")),
+            beam_size=beam_sizes.get(name, beam_sizes.get("")),
+        )
+        for name, source in zip(names, sources, strict=True)
+    ]
+
+
+def load_models(
+    sources: Sequence[ModelSource], precision: DecodingPrecision | None, device: torch.device
+) -> list[ServedModel]:
+    """Load models.
+
+    Args:
+        sources: The models, at least one.
+        precision: Precision of those that have none; None: int8 where it is fast, else float32.
+        device: Device to compute on.
+
+    Raises:
+        ModelError: A model is missing or damaged.
+        UsageError: The languages of a translation model are not known, or the precision is not available.
+    """
+    names = _names([source.path for source in sources])
+    given = [replace(each, precision=each.precision or precision) for each in sources]
+    return [_load(name, each, device) for name, each in zip(names, given, strict=True)]
+
+
+def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
+    """The model that has replaced another at its path, verified and loaded; None if none has.
+
+    Raises:
+        UserError: The model at the path cannot be loaded, or has another task or other languages; it is not
+            tried again until a file of it changes.
+        OSError: The files cannot be read.
+    """
+    version = _version(model.path)
+    if version in (model.version, model.refused):
+        return None
+    model.refused = version  # until it is known to be good
+    found = _load(model.name, model.given, device)
+    stated, expected = _stated_languages(found), _stated_languages(model)
+    if not all(expected):
+        expected = model.source, model.target
+    if all(stated) and not all(map(are_same, stated, expected)):
+        raise UsageError(
+            f"it translates {'-'.join(stated)}, not {'-'.join(expected)}; "
+            "put it in another place, and start the server with both"
+        )
+    if _abilities(found) != _abilities(model):
+        raise UsageError(
+            f"it does {_abilities(found)}, not {_abilities(model)}; "
+            "put it in another place, and start the server with both"
+        )
+    return found
+
+
+def _stated_languages(model: ServedModel) -> tuple[str, str]:
+    """The languages that the model's own configuration names; empty for a parser, and where it names none."""
+    return ("", "") if isinstance(model.loaded, Parser) else _languages_of(model.loaded)
+
+
+def _languages_of(loaded: Translator | Parser) -> tuple[str, str]:
+    data = loaded.config.data
+    return data.source_language.lower(), data.target_language.lower()
+
+
+def _abilities(model: ServedModel) -> str:
+    return f"{model.source}-{model.target}" if model.source else model.task
+
+
+def _load(name: str, source: ModelSource, device: torch.device) -> ServedModel:
+    version = _version(source.path)
+    chosen = source.precision or ("int8" if device.type == "cpu" and _has_fast_int8() else "float32")
+    try:
+        loaded = load(version.directory, device=device, precision=chosen)
+    except UsageError:
+        if source.precision is not None:
+            raise
+        chosen = "float32"  # the kernels do not support a part of the model
+        loaded = load(version.directory, device=device)
+    if source.beam_size is not None:
+        loaded.config = loaded.config.replace(search={"beam_size": source.beam_size})
+    languages = source.direction or _languages_of(loaded)
+    if isinstance(loaded, Parser):
+        languages = "", ""
+        with contextlib.suppress(UsageError):  # without NLTK, it parses words
+            penn_words("")  # imports NLTK now, which takes seconds
+    elif not all(languages):
+        raise UsageError(
+            f"{source.path}: the model does not know its languages; name them: "
+            f"--direction en-de={source.path}"
+        )
+    return ServedModel(name, source, loaded, chosen, *languages, version)
+
+
+def _version(path: Path) -> Version:
+    directory = resolve_model(path)
+    with os.scandir(directory) as entries:
+        found = [(entry.name, entry.stat()) for entry in entries]
+    files = sorted((name, each.st_ino, each.st_ctime_ns, each.st_size) for name, each in found)
+    return Version(directory, tuple(files))
+
+
+def _has_fast_int8() -> bool:
+    return "int8" in available() and instructions() != "plain"
+
+
+def _names(paths: Iterable[Path]) -> list[str]:
+    """A name for each path: its last component, with a number if several have the same."""
+    names: list[str] = []
+    for path in paths:
+        name = re.sub(r"[^A-Za-z0-9._-]", "-", path.resolve().name).lstrip(".")[:_LONGEST_NAME] or "model"
+        number = 2
+        unique = name
+        while unique in names:
+            unique = f"{name[: _LONGEST_NAME - 4]}-{number}"
+            number += 1
+        names.append(unique)
+    return names

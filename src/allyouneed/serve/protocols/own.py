@@ -1,0 +1,238 @@
+"""The server's own endpoints, under `/api`; their schema is at `/api/openapi.json`."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Request
+from fastapi.responses import StreamingResponse
+from pydantic import Field
+
+from allyouneed.config.run import SearchSettings
+from allyouneed.serve.ask import Ask, Translated
+from allyouneed.serve.exchanges import current
+from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.security import AUTHORISED
+from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
+from allyouneed.serve.service import Service
+from allyouneed.serve.strict import Body, StrictRoute
+from allyouneed.tasks.translation.outputs import Translation
+
+_LONGEST_TEXT = 1_000_000  # the server's own limit is lower, and may be set
+Text = Annotated[str, Field(max_length=_LONGEST_TEXT)]
+Texts = Text | Annotated[list[Text], Field(max_length=MOST_TEXTS)]
+Language = Annotated[str, Field(min_length=1, max_length=32)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
+
+
+class TranslateOptions(Body):
+    """Which models translate, and how."""
+
+    source: Language | None = None
+    """Code of the source language; "auto": detected, and a text in the target language stays as it is. Not
+    needed if it is clear from the rest."""
+    target: Language | None = None
+    """Code of the target language. Not needed if it is clear from the rest."""
+    model: Name | None = None
+    """Name of the model, by default the first one of the direction."""
+    n_best: Beams = 1
+    """Number of translations per text."""
+    beam_size: Beams | None = None
+    """Number of hypotheses kept per step; by default the model's own setting."""
+    length_penalty: Annotated[float, Field(ge=0, le=10)] | None = None
+    """Exponent of the length penalty; by default the model's own setting."""
+    prefix: Text = ""
+    """Whole words that the translation begins with."""
+    alignments: bool = False
+    """Whether to align words."""
+
+    def ask(self) -> Ask:
+        """The options as the service takes them."""
+        search = SearchSettings()
+        if self.beam_size is not None:
+            search["beam_size"] = self.beam_size
+        if self.length_penalty is not None:
+            search["length_penalty"] = self.length_penalty
+        return Ask(self.source, self.target, self.model, self.n_best, self.prefix, self.alignments, search)
+
+
+class TranslateBody(TranslateOptions):
+    """Texts to translate."""
+
+    text: Texts
+    """A text, or several."""
+
+
+class StreamBody(TranslateOptions):
+    """A text to translate, answered while it is translated."""
+
+    text: Text
+
+
+class AlternativesBody(TranslateOptions):
+    """A sentence, and the beginning of its translation that is to be gone on from."""
+
+    text: Text
+
+
+class ParseBody(Body):
+    """Sentences to parse."""
+
+    text: Texts
+    """A sentence, or several."""
+    model: Name | None = None
+    """Name of the parser, by default the first."""
+
+
+class AttentionBody(Body):
+    """A sentence of which the attention is wanted."""
+
+    text: Text
+    translation: Text | None = None
+    """Its translation, or its tree in brackets; by default the model's own."""
+    source: Language | None = None
+    """Code of the source language."""
+    target: Language | None = None
+    """Code of the target language."""
+    model: Name | None = None
+    """Name of the model; with that of a parser, the sentence is parsed."""
+
+
+class DetectBody(Body):
+    """A text whose language is wanted."""
+
+    text: Text
+
+
+def routes(service: Service, settings: ServerSettings) -> APIRouter:
+    """The endpoints."""
+    router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["allyouneed"])
+    _translate(router, service)
+    _analyse(router, service)
+
+    @router.get("/models")
+    async def models(request: Request) -> dict[str, Any]:
+        """The models, the directions that they translate, and the limits of requests."""
+        nothing: dict[str, Any] = {"models": [], "directions": [], "languages": {}}
+        return (listed(service) if request.scope[AUTHORISED] else nothing) | {
+            "limits": {
+                "characters": settings.most_characters,
+                "texts": MOST_TEXTS,
+                "beam_size": MOST_BEAMS,
+            },
+            "needs_token": settings.token is not None,
+        }
+
+    return router
+
+
+def _translate(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that translate."""
+
+    @router.post("/translate")
+    async def translate(body: TranslateBody) -> dict[str, Any]:
+        """Translate one or several texts of any number of sentences and lines."""
+        texts = [body.text] if isinstance(body.text, str) else body.text
+        found = await service.translate(texts, body.ask())
+        return {"results": [result_of(each, body.alignments) for each in found]}
+
+    @router.post("/stream", response_class=StreamingResponse)
+    async def stream(body: StreamBody) -> StreamingResponse:
+        """Translate a text; events `certain` have the text so far that cannot change, `done` the result."""
+        growing = service.stream(body.text, body.ask())
+        first = await anext(growing)  # a refusal is still an answer with its status
+        return StreamingResponse(_events(first, growing, body.alignments), media_type="text/event-stream")
+
+    @router.post("/alternatives")
+    async def alternatives(body: AlternativesBody) -> dict[str, Any]:
+        """Translations that go on differently after the prefix, the likeliest next word first."""
+        found = await service.alternatives(body.text, body.ask())
+        return {"alternatives": [translation_of(each, body.alignments) for each in found]}
+
+
+def _analyse(router: APIRouter, service: Service) -> None:
+    """Add the endpoints that parse, show the attention and detect languages."""
+
+    @router.post("/parse")
+    async def parse(body: ParseBody) -> dict[str, Any]:
+        """Parse one or several sentences into constituency trees."""
+        sentences = [body.text] if isinstance(body.text, str) else body.text
+        parses = await service.parse(sentences, body.model)
+        return {
+            "results": [
+                {
+                    "tree": str(each),
+                    "score": each.score,
+                    "confidence": each.confidence,
+                    "repaired": each.repaired,
+                }
+                for each in parses
+            ]
+        }
+
+    @router.post("/attention")
+    async def attention(body: AttentionBody) -> dict[str, Any]:
+        """The attention weights for a sentence, as the explorer of the page shows them."""
+        return await service.attention(body.text, body.translation, Ask(body.source, body.target, body.model))
+
+    @router.post("/detect")
+    async def detect(body: DetectBody) -> dict[str, Any]:
+        """The language of a text, among those of the models."""
+        found = await asyncio.to_thread(service.detect, body.text)
+        return {"languages": [{"language": code, "confidence": share} for code, share in found]}
+
+
+def listed(service: Service) -> dict[str, Any]:
+    """The models and what they translate as JSON values."""
+    return {
+        "models": [
+            {"name": each.name, "task": each.task, "precision": each.precision}
+            | ({"source": each.source, "target": each.target} if each.source else {})
+            for each in service.models.values()
+        ],
+        "directions": [
+            {"source": each.source, "target": each.target, "models": each.models}
+            for each in service.directions
+        ],
+        "languages": service.languages,
+    }
+
+
+def translation_of(translation: Translation, alignments: bool) -> dict[str, Any]:
+    """A translation as JSON values."""
+    aligned = {"alignment": translation.alignment or []} if alignments else {}
+    return {"text": translation.text, "score": translation.score} | aligned
+
+
+def result_of(found: Translated, alignments: bool) -> dict[str, Any]:
+    """The translations of a text as JSON values."""
+    result: dict[str, Any] = {
+        "translations": [translation_of(each, alignments) for each in found.translations],
+        "source": found.source,
+        "target": found.target,
+        "models": found.models,
+        "segments": [each._asdict() for each in found.segments],
+        "notices": found.notices,
+    }
+    return result if found.confidence is None else result | {"confidence": found.confidence}
+
+
+async def _events(
+    first: str | Translated, growing: AsyncIterator[str | Translated], alignments: bool
+) -> AsyncIterator[str]:
+    try:
+        yield _event(first, alignments)
+        async for each in growing:
+            yield _event(each, alignments)
+    except Refusal as refusal:
+        current().error = refusal.label
+        error = {"error": {"label": refusal.label, "message": refusal.message}}
+        yield f"event: error\ndata: {json.dumps(error)}\n\n"
+
+
+def _event(told: str | Translated, alignments: bool) -> str:
+    name: Literal["certain", "done"] = "certain" if isinstance(told, str) else "done"
+    content = {"text": told} if isinstance(told, str) else result_of(told, alignments)
+    return f"event: {name}\ndata: {json.dumps(content, ensure_ascii=False)}\n\n"

@@ -1,0 +1,345 @@
+"""What all protocols share: translation, parsing and attention, with bounds, deadlines and cancellation."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from allyouneed.data.languages import Detector
+from allyouneed.explorer.page import pack_weights
+from allyouneed.inference.scheduler import Scheduler
+from allyouneed.serve.admission import Admission
+from allyouneed.serve.ask import Ask, Translated, unchanged
+from allyouneed.serve.awaiting import Turns, all_of, submitted
+from allyouneed.serve.directions import AUTO, Direction, Route, Router, directions_of
+from allyouneed.serve.exchanges import Counts, current
+from allyouneed.serve.language_names import language_name
+from allyouneed.serve.models import ServedModel
+from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
+from allyouneed.tasks.parsing.parser import Parse, Parser
+from allyouneed.tasks.translation.options import TranslateOptions
+from allyouneed.tasks.translation.outputs import Translation
+from allyouneed.tasks.translation.queued import QueuedTranslator
+from allyouneed.tasks.translation.submission import TranslatedText
+from allyouneed.tasks.translation.translator import Translator
+
+Result = TypeVar("Result")
+WhenQueued = Callable[[], object]
+"""Called when a text is in the queue, once or more."""
+
+_CHARACTERS_PER_TOKEN = 4
+_ALTERNATIVES = 8
+"""Maximum number of next tokens that are tried."""
+_MOST_CHARACTERS_TO_LOOK_INTO = 1_000
+"""Longest text whose attention is shown: its memory grows with the square of the length."""
+
+
+def _of_last_step(ask: Ask, before: Sequence[str]) -> Ask:
+    """What is asked of the last model: after others, no alignments, as they would not be with the text."""
+    return replace(ask, alignments=ask.alignments and not before)
+
+
+class Service:
+    """Answers requests of all protocols; its methods raise `Refusal`.
+
+    Cancelling the task that awaits an answer, as the server does when the client has gone, stops the work.
+
+    Args:
+        models: The models, in order of preference.
+        settings: Limits.
+        scheduler: Scheduler that is running; the service does not close it.
+    """
+
+    def __init__(self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler) -> None:
+        self.models: dict[str, ServedModel] = {model.name: model for model in models}
+        self.settings = settings
+        self.directions: Sequence[Direction] = directions_of(models)
+        """Pairs of languages, those of one model first, in order of the models."""
+        codes = {code for each in self.directions for code in (each.source, each.target)}
+        self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
+        """Code -> English name of all source and target languages, sorted by code."""
+        self.stopping = asyncio.Event()
+        """Set when the server has been told to stop."""
+        self.num_unanswered_messages = 0
+        """Number of messages of web sockets that have been received and not been answered."""
+        self.counts = Counts(self.models)
+        self._scheduler = scheduler
+        limits = settings.queue_tokens, settings.most_wait_seconds
+        self._admission = Admission(*limits, scheduler.load)
+        self._detector = Detector(self.languages)
+        self._router = Router(self.models, self.directions, self._detector.detect)
+        self._attending = Turns()
+        self._attention_admission = Admission(*limits, self._attending.load)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server has been told to stop."""
+        return self.stopping.is_set()
+
+    @property
+    def num_queued_tokens(self) -> int:
+        """Number of source tokens in the queue, times the beam size."""
+        return self._scheduler.num_tokens
+
+    def detect(self, text: str) -> list[tuple[str, float]]:
+        """Languages of the served models by falling probability (from 0 to 1) for a text."""
+        self._require([text])
+        return self._detector.detect(text)
+
+    def route(self, text: str, target: str) -> Route:
+        """The direction of a text whose source language is to be detected, and its confidence."""
+        self._require([text])
+        return self._router.route(text, Ask(AUTO, target))
+
+    async def translate(self, texts: Sequence[str], ask: Ask = Ask()) -> list[Translated]:
+        """Translate texts of any number of sentences and lines; line breaks are kept."""
+        if len(texts) > MOST_TEXTS:
+            raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
+        return await self.translate_all(texts, ask)
+
+    async def translate_all(self, texts: Sequence[str], ask: Ask) -> list[Translated]:
+        """Translate any number of texts, such as those between the tags of a page, in batches."""
+        self._require(texts, ask)
+        await self._load_detector(ask)
+        routed = [(text, self._router.route(text, ask)) for text in texts]
+        beam_size = max((self._beam_size(route.direction.models, ask) for _, route in routed), default=1)
+
+        async def in_batches() -> list[Translated]:
+            found: list[Translated] = []
+            for batch in (routed[start : start + MOST_TEXTS] for start in range(0, len(routed), MOST_TEXTS)):
+                with self._expecting([text for text, _ in batch], beam_size) as queued:
+                    found += await all_of(
+                        [self._translated(*each, ask, when) for each, when in zip(batch, queued, strict=True)]
+                    )
+            return found
+
+        self.require_room()
+        return await self._in_time(in_batches())
+
+    async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
+        """Growing prefixes of the translation that can no longer change, and at last the whole."""
+        self._require([text], ask)
+        await self._load_detector(ask)
+        route = self._router.route(text, ask)
+        told: asyncio.Queue[str | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def tell(certain: str) -> None:
+            loop.call_soon_threadsafe(told.put_nowait, certain)
+
+        self.require_room()
+        with self._expecting([text], self._beam_size(route.direction.models, ask)) as [when_queued]:
+            made = self._translated(text, route, ask, when_queued, tell)
+            work = asyncio.ensure_future(self._in_time(made))
+            work.add_done_callback(lambda _: told.put_nowait(None))
+            try:
+                while (certain := await told.get()) is not None:
+                    yield certain
+                yield await work
+            finally:
+                work.cancel()
+
+    async def alternatives(self, text: str, ask: Ask) -> list[Translation]:
+        """Translations of a sentence that go on differently after `ask.prefix`, the likeliest first."""
+        self._require([text], ask)
+        if "\n" in text:
+            raise Refusal(
+                422, "several_lines", "alternatives are for one sentence; send it without line breaks"
+            )
+        await self._load_detector(ask)
+        if not (names := self._router.route(text, ask).direction.models):
+            return unchanged(text, "").translations
+        [*before, name] = names
+        queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
+
+        async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
+            passed = text
+            for each in before:
+                step = await self._step(self._queued(each), passed, Ask(search=ask.search), when_queued)
+                passed = step.translations[0].text
+            continuations = partial(queued.continuations, passed, ask.prefix, _ALTERNATIVES)
+            submit = partial(continuations, deadline=self._deadline())
+            begun = await submitted(submit, len(passed), when_queued)
+            asked = replace(_of_last_step(ask, before), n_best=1)
+            return await all_of([self._step(queued, passed, asked, prefix=ids) for ids in begun])
+
+        self.require_room()
+        with self._expecting([text], _ALTERNATIVES * self._beam_size([name], ask)) as [when_queued]:
+            found = await self._in_time(seek(when_queued))
+        return [each.translations[0] for each in found]
+
+    async def parse(self, sentences: Sequence[str], model: str | None = None) -> list[Parse]:
+        """Parse sentences with the named model, by default the first parser."""
+        if len(sentences) > MOST_TEXTS:
+            raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
+        self._require(sentences)
+        parser = self._parser(model)
+        submit = partial(parser.submit, self._scheduler, deadline=self._deadline())
+        self.require_room()
+        with self._expecting(sentences, parser.config.search.beam_size) as queued:
+            parsing = [
+                submitted(partial(submit, each), len(each), when)
+                for each, when in zip(sentences, queued, strict=True)
+            ]
+            return await self._in_time(all_of(parsing))
+
+    async def attention(self, text: str, translation: str | None, ask: Ask = Ask()) -> dict[str, Any]:
+        """The document of the explorer (`explorer.page.pack_weights`) for a text of one sentence.
+
+        Args:
+            text: A sentence; to be parsed, if `ask.model` is a parser.
+            translation: Its translation, or its tree in brackets; None: the model's own.
+            ask: Direction or model.
+        """
+        self._require([text, translation or ""], ask)
+        if max(len(text), len(translation or "")) > _MOST_CHARACTERS_TO_LOOK_INTO:
+            longest = f"{_MOST_CHARACTERS_TO_LOOK_INTO:,}"
+            raise Refusal(
+                413, "too_long", f"attention is shown for {longest} characters at most; send a sentence"
+            )
+        await self._load_detector(ask)
+        looking = self._model_to_look_into(text, ask)
+
+        def look() -> dict[str, Any]:
+            return pack_weights(looking.attention(text, translation, for_page=True).document())
+
+        self._attention_admission.require_room()
+        current().admit()
+        return await self._in_time(self._attending.run(look))
+
+    def require_room(self) -> None:
+        """Admit the request, or refuse it (429) as any would be now."""
+        self._admission.require_room()
+        current().admit()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is queued, and no message of a web socket waits for its answer."""
+        return not self._scheduler.num_tokens and not self.num_unanswered_messages
+
+    def stop(self) -> None:
+        """Say from now on that the server is not ready."""
+        self.stopping.set()
+
+    def replace(self, model: ServedModel) -> None:
+        """Serve a model in place of the one with its name."""
+        self.models[model.name] = model
+
+    async def _translated(
+        self,
+        text: str,
+        route: Route,
+        ask: Ask,
+        when_queued: WhenQueued,
+        tell: Callable[[str], None] | None = None,
+    ) -> Translated:
+        """Translate a text, with one model after the other where several are needed."""
+        direction, passed, notices = route.direction, text, list[str]()
+        if not direction.models:
+            when_queued()
+            return unchanged(text, direction.target, route.confidence)
+        *before, last = direction.models
+        num_read = 0
+        for name in before:
+            step = await self._step(self._queued(name), passed, Ask(search=ask.search), when_queued)
+            passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
+            notices += step.notices
+        made = await self._step(self._queued(last), passed, _of_last_step(ask, before), when_queued, tell)
+        found = Translated(
+            made.translations,
+            direction.source,
+            direction.target,
+            direction.models,
+            made.segments,
+            (num_read or made.num_tokens[0], made.num_tokens[1]),
+            route.confidence,
+            (*notices, *made.notices),
+        )
+        self.counts.translated(found, len(text))
+        return found
+
+    async def _step(
+        self,
+        queued: QueuedTranslator,
+        text: str,
+        ask: Ask,
+        when_queued: WhenQueued = lambda: None,
+        tell: Callable[[str], None] | None = None,
+        prefix: Sequence[int] | None = None,
+    ) -> TranslatedText:
+        options = {**ask.search, "alignments": ask.alignments, "split_sentences": prefix is None}
+        submit = partial(
+            queued.submit,
+            text,
+            prefix=ask.prefix if prefix is None else prefix,
+            n_best=ask.n_best,
+            deadline=self._deadline(),
+            tell=tell,
+            **cast(TranslateOptions, options),
+        )
+        return await submitted(submit, len(text), when_queued)
+
+    async def _load_detector(self, ask: Ask) -> None:
+        """Load the detector's model, which takes a second, before the event loop would have to."""
+        if ask.source == AUTO:
+            await asyncio.to_thread(self._detector.load)
+
+    def _queued(self, name: str) -> QueuedTranslator:
+        translator = self.models[name].loaded
+        assert isinstance(translator, Translator)
+        return translator.on(self._scheduler)
+
+    def _parser(self, name: str | None) -> Parser:
+        for model in self.models.values():
+            if isinstance(model.loaded, Parser) and name in (None, model.name):
+                current().note("", "", (model.name,))
+                return model.loaded
+        raise Refusal(404, "no_model", "no such parser; GET /api/models lists the models")
+
+    def _model_to_look_into(self, text: str, ask: Ask) -> Translator | Parser:
+        if ask.model is not None and (named := self.models.get(ask.model)):
+            current().note(named.source, named.target, (named.name,))
+            return named.loaded
+        names = self._router.route(text, ask).direction.models
+        if len(names) != 1:
+            raise Refusal(
+                422, "several_models", "only the attention of a single model can be shown; name one"
+            )
+        return self.models[names[0]].loaded
+
+    def _beam_size(self, names: Sequence[str], ask: Ask) -> int:
+        own = self.models[names[0]].loaded.config.search.beam_size if names else 1
+        return ask.search.get("beam_size") or own
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self.settings.request_seconds
+
+    def _require(self, texts: Sequence[str], ask: Ask = Ask()) -> None:
+        """Refuse requests beyond the limits."""
+        current().num_pending = sum(map(len, texts))
+        longest = self.settings.most_characters
+        if max(map(len, [*texts, ask.prefix]), default=0) > longest:
+            raise Refusal(413, "too_long", f"a text has more than {longest:,} characters; divide it")
+        beams = max(ask.n_best, ask.search.get("beam_size") or 1)
+        if not 1 <= beams <= MOST_BEAMS:
+            raise Refusal(422, "out_of_range", f"n_best and beam_size are from 1 to {MOST_BEAMS}")
+
+    def _expecting(
+        self, texts: Sequence[str], beam_size: int
+    ) -> contextlib.AbstractContextManager[Sequence[WhenQueued]]:
+        """Keep places in the queue for admitted texts."""
+        return self._admission.expecting(
+            [(1 + len(text) // _CHARACTERS_PER_TOKEN) * beam_size for text in texts]
+        )
+
+    async def _in_time(self, work: Awaitable[Result]) -> Result:
+        try:
+            async with asyncio.timeout(self.settings.request_seconds):
+                return await work
+        except TimeoutError:
+            seconds = f"{self.settings.request_seconds:g}"
+            raise Refusal(504, "deadline", f"not done within {seconds} s; send less text") from None

@@ -1,0 +1,29 @@
+"""A run's configuration is fitted to its data: which matrices may be one."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from allyouneed import RunConfig
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.preparation.preparing import prepare
+from allyouneed.runs.run_configuration import completed
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "init_from", "tied"),
+    [("byte", "a model", "all"), ("byte", None, "target"), ("bpe", "a model", "target")],
+)
+def test_sides_that_were_not_learned_as_one_are_tied_if_a_model_with_the_same_entries_goes_on(
+    tokenizer: str, init_from: str | None, tied: str, toy_text: Path, tmp_path: Path
+) -> None:
+    """Bytes are the same entries on both sides; pairs of bytes of two languages are not."""
+    files = CorpusFiles(toy_text / "train.en", toy_text / "train.toy")
+    data = DataConfig.checked(tokenizer=tokenizer, vocab_size=280, joint_vocabulary=False)
+    prepare(tmp_path / "data", files, config=data)
+    given = RunConfig().replace(training={"init_from": init_from})
+    complete = completed(given, PreparedData(tmp_path / "data"), torch.device("cpu"))
+    assert complete.model.tied_embeddings == tied
