@@ -33,7 +33,7 @@ from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.cluster_translation import ClusterTranslator
 from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.requests import TranslationRequest
-from allyouneed.tasks.units import SOURCE_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER
 from preparation import words_of, write_text
 
 RESULTS = Path(__file__).parent / "results" / "cluster.json"

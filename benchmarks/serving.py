@@ -34,7 +34,7 @@ from allyouneed.hardware.machine import environment  # noqa: E402
 from allyouneed.lab.bench.decoding_workloads import task_of_shape  # noqa: E402
 from allyouneed.runs.loading import load_translator  # noqa: E402
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint  # noqa: E402
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER  # noqa: E402
 
 _GIVEN = sys.argv[1:] if __name__ == "__main__" else []
 ROUNDS = int(_GIVEN[0]) if _GIVEN else 3

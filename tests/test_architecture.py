@@ -40,7 +40,7 @@ FRAGMENT = re.compile(
     r"\A\s*(Of|That|Those|Likewise|And|As of)\b|^ +\*{0,2}\w+: (Of|That|Likewise|As of)\b", re.MULTILINE
 )
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
-MAX_FILE_LINES = 350
+MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 60
 
 Sources = Mapping[str, str]

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from allyouneed.storage.remote import copy_published
     from allyouneed.tasks.attention_maps import Attention
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
-    from allyouneed.tasks.parsing.scores import evaluate_parser
+    from allyouneed.tasks.parsing.task import evaluate_parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
     from allyouneed.tasks.requests import Answer, Failure, ParseRequest, ScoreRequest, TranslationRequest
     from allyouneed.tasks.translation.options import TranslateOptions
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.pair_scores import PairScore
-    from allyouneed.tasks.translation.scores import evaluate
+    from allyouneed.tasks.translation.task import evaluate
     from allyouneed.tasks.translation.translator import Translator
 
 __all__ = [
@@ -129,8 +129,8 @@ _MODULES = {
     "average": "allyouneed.runs.starting",
     "continue_from": "allyouneed.runs.initial_model",
     "copy_published": "allyouneed.storage.remote",
-    "evaluate": "allyouneed.tasks.translation.scores",
-    "evaluate_parser": "allyouneed.tasks.parsing.scores",
+    "evaluate": "allyouneed.tasks.translation.task",
+    "evaluate_parser": "allyouneed.tasks.parsing.task",
     "load": "allyouneed.runs.loading",
     "load_parser": "allyouneed.runs.loading",
     "load_translator": "allyouneed.runs.loading",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allyouneed.data.mixing import mixed
+from allyouneed.data.schedule import mixed
 from allyouneed.data.store import Sentences
 from allyouneed.data.subword_dropout import SubwordDropout
 from allyouneed.data.tokenizer import Tokenizer

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.cli.configuration import one_setting_each
+from allyouneed.cli.options import one_setting_each
 from allyouneed.cli.program import COMMANDS, app
 
 BENCHES = "train", "translate"

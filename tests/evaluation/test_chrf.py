@@ -1,6 +1,12 @@
-import pytest
+""" """
 
-from allyouneed.evaluation.chrf import chrf
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sacrebleu import CHRF
+
+from allyouneed.evaluation.chrf import chrf, pairwise_chrf
 
 
 def test_chrf_by_hand() -> None:
@@ -18,3 +24,15 @@ def test_recall_counts_twice() -> None:
 
 def test_spaces_do_not_count() -> None:
     assert chrf(["a bc de"], ["ab cd e"]).value == pytest.approx(100)
+
+
+TEXT = st.text(alphabet="aab \u00a0\U0001f31bé", max_size=40) | st.text(max_size=12)
+
+
+@given(texts=st.lists(TEXT, max_size=6))
+def test_all_pairs_at_once_are_sacrebleus_sentences(texts: list[str]) -> None:
+    metric = CHRF()
+    expected = [[metric.sentence_score(h, [r]).score for r in texts] for h in texts]
+    np.testing.assert_allclose(
+        pairwise_chrf(texts), np.reshape(expected, (len(texts), len(texts))), rtol=1e-12
+    )

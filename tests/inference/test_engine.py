@@ -14,7 +14,7 @@ from allyouneed.inference import Batching, Engine, engine_choice, generate
 from allyouneed.inference.engine_choice import build_engine, knows
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.model import Transformer
-from allyouneed.model.evaluation_mode import evaluation_mode
+from allyouneed.model.dropout import evaluation_mode
 from allyouneed.model.masks import padding_mask
 from allyouneed.native import isa
 from allyouneed.symbols import END, START

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sacrebleu import CHRF
 
-from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
+from allyouneed.evaluation.chrf import pairwise_chrf
 from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
 
 

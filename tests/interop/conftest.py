@@ -16,7 +16,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.model import Transformer
 from allyouneed.model.embedding import Embeddings
 from allyouneed.storage.checkpoint import save_checkpoint
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "tied": {},

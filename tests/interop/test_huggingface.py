@@ -19,7 +19,7 @@ from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 require_packages("transformers")
 

@@ -18,9 +18,8 @@ from allyouneed.model.attention import (
     dot_products,
     fused_attention,
 )
-from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.dropout import SymbolDropout
-from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.layers import EncoderLayer, NormAndAdd
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids

@@ -25,7 +25,7 @@ from allyouneed.preparation.encoding import EncodedChunk, Encoder
 from allyouneed.preparation.prepared_data import REPORT
 from allyouneed.preparation.preparing import prepare
 from allyouneed.tasks.parsing.treebank import TreeFiles
-from allyouneed.tasks.units import Units
+from allyouneed.tasks.task import Units
 
 NUM_PAIRS = 4_000
 CONFIG = DataConfig(vocab_size=300, max_tokens=40)

@@ -32,7 +32,7 @@ from allyouneed.preparation.preparing import prepare
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.parsing.treebank import TreeFiles
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 SOURCES = ["Ein Hund rennt.", "Zwei Hunde rennen.", "Ein\u2028Hund \U0001f415 bellt.", "Der </s> Hund <pad>"]
 TARGETS = ["A dog runs.", "Two dogs run.", "A\u2028dog \U0001f415 barks.", "The </s> dog <unk>"]

@@ -6,7 +6,7 @@ import pytest
 from tests.rehearsal.backend import Rehearsal
 
 from allyouneed.hardware import machine
-from allyouneed.hardware.precision import widest_float
+from allyouneed.hardware.devices import widest_float
 from allyouneed.training.optimizer import skips_if_told
 
 _REHEARSAL = Rehearsal()

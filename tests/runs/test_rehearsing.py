@@ -1,4 +1,7 @@
-"""A rehearsal counts what training then does, refuses what training would refuse, and writes nothing."""
+"""A rehearsal counts what training then does, refuses what training would refuse, and writes nothing.
+
+Times that are estimates are told as roughly as they are known.
+"""
 
 import fcntl
 import shutil
@@ -14,7 +17,7 @@ from allyouneed.errors import DiskError, LockedError, UsageError
 from allyouneed.model import Transformer
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs import rehearsing as rehearsal_module
-from allyouneed.runs.rehearsing import Rehearsal, rehearse
+from allyouneed.runs.rehearsing import Rehearsal, about, rehearse
 from allyouneed.storage.run_log import read_log
 from allyouneed.symbols import PADDING
 from allyouneed.training.update import accumulate_gradient
@@ -151,3 +154,20 @@ def test_a_disk_without_room_is_told(tmp_path: Path, toy_data: Path, monkeypatch
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(total, used, 1000))
     with pytest.raises(DiskError, match=r"needs [\d,]+ bytes; 1,000 bytes are free there"):
         rehearse(tmp_path / "run", toy_data, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0.04, "about 0.04 seconds"),
+        (1, "about 1 second"),
+        (89, "about 89 seconds"),
+        (719.8, "about 12 minutes"),
+        (23_318, "about 6.5 hours"),
+        (129_600, "about 1.5 days"),
+        (1e9, "about 12,000 days"),
+        (float("inf"), "over 1,000 years"),
+    ],
+)
+def test_an_estimate_has_two_digits(seconds: float, told: str) -> None:
+    assert about(seconds) == told

@@ -7,7 +7,7 @@ import pytest
 
 from allyouneed.inference.batching import Load
 from allyouneed.serve.admission import Admission
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.errors import Refusal
 
 TOKENS, SPEED, WORKERS = 40, 1_000.0, 2
 """Tokens of a request, and tokens per second of a worker."""

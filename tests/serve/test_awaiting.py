@@ -10,7 +10,7 @@ from tests.patience import wait_in_loop
 from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.batching import Load
 from allyouneed.serve.awaiting import Turns, all_of, submitted
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.errors import Refusal
 
 
 @pytest.mark.parametrize("num_characters", [10, 3_000])

@@ -18,6 +18,7 @@ from allyouneed.errors import ModelError, UsageError
 from allyouneed.serve import running
 from allyouneed.serve.ask import Ask, Translated
 from allyouneed.serve.decoding_threads import serving
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import (
     ModelSource,
     ServedModel,
@@ -26,7 +27,6 @@ from allyouneed.serve.models import (
     newer,
     with_own,
 )
-from allyouneed.serve.refusal import Refusal
 from allyouneed.serve.service import Service
 from allyouneed.storage.run_directory import resolve_model
 

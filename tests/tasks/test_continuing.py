@@ -17,7 +17,7 @@ from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.batching import make_batch
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, ModelError, UsageError, UserError
-from allyouneed.model.evaluation_mode import evaluation_mode
+from allyouneed.model.dropout import evaluation_mode
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.initial_model import continue_from
@@ -30,7 +30,7 @@ from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.training.batches import schedule_of
-from allyouneed.training.freezing import freeze, trainable
+from allyouneed.training.optimizer import freeze, trainable
 from allyouneed.training.update import batch_loss
 from allyouneed.training.validation import validation_loss
 

@@ -14,7 +14,7 @@ from allyouneed.errors import UsageError
 from allyouneed.preparation import encoding, preparing
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
-from allyouneed.tasks.units import SOURCE_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER
 
 PLAIN = DataConfig(vocab_size=290, max_tokens=60)
 CONFIG = PLAIN.replace(bpe_dropout=0.2)

@@ -6,7 +6,7 @@ from tests.kernels import require_kernels
 from torch import Tensor
 
 from allyouneed.config.model import Reach
-from allyouneed.hardware.threads import PYTORCH_THREADS
+from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.model.attention import AttentionFunction, scaled_dot_product_attention
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.neighbourhood import NeighbourhoodMask

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, RunConfig, TrainingConfig
 from allyouneed.data.batching import Batch, make_batch
-from allyouneed.hardware.precision import resolve_precision
+from allyouneed.hardware.devices import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm

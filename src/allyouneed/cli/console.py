@@ -1,14 +1,22 @@
-"""Output of the program: data to stdout, messages to stderr, in UTF-8 under any locale."""
+"""The process of a command: its standard streams, its environment variables, and its end by a signal."""
 
 import contextlib
 import io
 import os
+import re
+import signal
 import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allyouneed.errors import UserError, say
+from allyouneed.config.variables import is_home
+from allyouneed.errors import DiskError, UserError, say
 
 if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
     from _typeshed import ReadableBuffer
 
 
@@ -51,3 +59,69 @@ class _Messages(io.FileIO):
             if (written := super().write(content)) is not None:
                 return written
         return len(memoryview(content).cast("B"))
+
+
+_NARROWEST, _WIDEST = 20, 500
+"""Range of terminal widths, in columns, for help and progress; at width 0 a library loops for ever."""
+
+
+def correct_environment() -> None:
+    """Unset an invalid HOME, and unset or clamp unusable terminal sizes."""
+    if not is_home(os.environ.get("HOME", "")):
+        os.environ.pop("HOME", None)  # otherwise libraries would create folders there
+    for name in ("COLUMNS", "LINES"):
+        if not re.fullmatch("0*[1-9][0-9]{0,3}", os.environ.get(name, "")):
+            os.environ.pop(name, None)
+    columns = int(os.environ.get("COLUMNS", "0")) or _columns_of_terminal()
+    if columns and not _NARROWEST <= columns <= _WIDEST:
+        os.environ["COLUMNS"] = str(min(max(columns, _NARROWEST), _WIDEST))
+
+
+def require_working_directory() -> None:
+    """Refuse to run in a deleted working directory, where libraries would crash.
+
+    Raises:
+        DiskError: The working directory has been deleted.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise DiskError("the working directory has been deleted; change to one that is there") from None
+
+
+def _columns_of_terminal() -> int:
+    for descriptor in range(3):
+        with contextlib.suppress(OSError):
+            return os.get_terminal_size(descriptor).columns
+    return 0
+
+
+_TERMINATED = 128 + signal.SIGTERM
+_SECONDS_UNTIL_AGAIN = 0.001
+
+
+def end_by_signals() -> None:
+    """Let SIGTERM unwind the program, as SIGINT does, so that no half-written files stay behind.
+
+    Python discards an exception that a handler raises during a destructor or a weak-reference callback. In
+    that case the signal is sent again.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+    sys.unraisablehook = _send_again
+
+
+def _send_again(forgotten: "UnraisableHookArgs") -> None:
+    error = forgotten.exc_value
+    again: Callable[[], None] | None
+    if isinstance(error, KeyboardInterrupt):
+        again = partial(signal.raise_signal, signal.SIGINT)
+    elif isinstance(error, SystemExit) and error.code == _TERMINATED:
+        again = partial(signal.raise_signal, signal.SIGTERM)
+    else:
+        again = getattr(error, "again", None)  # of an exception by which a handler aborts some work
+    if again is None:
+        sys.__unraisablehook__(forgotten)
+        return
+    # Not immediately: an exception raised here would be discarded too.
+    signal.signal(signal.SIGALRM, lambda *_: again())
+    signal.setitimer(signal.ITIMER_REAL, _SECONDS_UNTIL_AGAIN)

@@ -1,15 +1,16 @@
-"""The files that `prepare` reads, and which of their examples it drops."""
+"""The files that commands read: corpora for `prepare`, and held-out text that is translated and scored."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.number_options import AtLeastOne, Finite, Share, between
-from allyouneed.errors import UsageError
+from allyouneed.cli.options import AtLeastOne, Finite, Share, between
+from allyouneed.data.lines import read_aligned
+from allyouneed.errors import UsageError, notice
 
 if TYPE_CHECKING:
     from allyouneed.config.run import DataConfig
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from allyouneed.data.public_corpora import PublicCorpus
     from allyouneed.data.tab_separated import Columns
     from allyouneed.tasks.task import Task
+
 
 _BAD_SHARE = 0.01
 _FILES = (
@@ -223,3 +225,52 @@ def refuse(names: Iterable[str], fault: str) -> None:
 
 NO_FILES = CorpusOptions()
 """Without any option."""
+
+
+def read_held_out(
+    source: Path | None, references: Sequence[Path] | None, pairs: Path | None, model: Path
+) -> tuple[list[str], ...]:
+    """The sources, and one or more lists of references.
+
+    Raises:
+        UsageError: Neither two files nor a file of pairs is given, or see `read_pairs_for`.
+        DataError: A file cannot be read, or the files have different numbers of lines.
+    """
+    if pairs is not None and source is None and references is None:
+        return read_pairs_for(model, pairs)
+    if pairs is not None or source is None or references is None:
+        raise UsageError(
+            "give --source and --reference, two line-aligned files, or --pairs, one file of both"
+        )
+    return tuple(read_aligned(source, *references))
+
+
+def read_pairs_for(model: Path, pairs: Path) -> tuple[list[str], list[str]]:
+    """The sources and targets of a file of pairs; those of a translation memory in the model's languages.
+
+    A notice counts the units without one of the languages, which are dropped.
+
+    Raises:
+        UsageError: It is a translation memory, and the model does not record its languages.
+        DataError: The file cannot be read.
+    """
+    from allyouneed.data.corpus import CleaningReport
+    from allyouneed.data.corpus_files import read_pairs
+    from allyouneed.data.tmx import is_xml
+
+    if not is_xml(pairs):
+        return read_pairs(pairs)
+    from allyouneed.runs.loading import config_of
+
+    data = config_of(model).data
+    if not (data.source_language and data.target_language):
+        raise UsageError(
+            f"{pairs}: is a translation memory, and {model} does not record its languages; give two "
+            "line-aligned files instead"
+        )
+    languages, report = (data.source_language, data.target_language), CleaningReport()
+    sources, targets = read_pairs(pairs, *languages, report)
+    if report.num_dropped:
+        dropped, lacking = report.num_dropped, " or ".join(languages)
+        notice(f"{pairs}: dropped {dropped:,} of {dropped + len(sources):,} units, which lack {lacking}")
+    return sources, targets

@@ -24,11 +24,15 @@ from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
 
-from allyouneed.cli.configuration import one_setting_each
-from allyouneed.cli.console import open_standard_streams, report
-from allyouneed.cli.environment import correct_environment, require_working_directory
+from allyouneed.cli.console import (
+    correct_environment,
+    end_by_signals,
+    open_standard_streams,
+    report,
+    require_working_directory,
+)
 from allyouneed.cli.option_sources import SERVE_SOURCES
-from allyouneed.cli.termination import end_by_signals
+from allyouneed.cli.options import one_setting_each
 from allyouneed.config.variables import num_processes, number_given
 from allyouneed.errors import (
     DiskError,

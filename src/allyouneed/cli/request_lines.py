@@ -1,23 +1,24 @@
-"""Requests read from lines of input, and answers written as lines of output: text, tables or JSON."""
+"""Requests read from lines of input, answers written as lines, and an account of those that failed."""
 
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from allyouneed.cli.account import Unread
+from allyouneed.cli.console import report
 from allyouneed.data.lines import Line
 from allyouneed.data.strict_json import parse_object
 from allyouneed.data.windows import read_windows
-from allyouneed.errors import DataError, notice
+from allyouneed.errors import MAX_REPORTED, SOME_FAILED_EXIT_CODE, DataError, notice
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.outputs import Translation
 
     Answered = Answer[list[Translation]] | Failure
+
 
 STANDARD_INPUT = "standard input"
 _KEYS = ("text", "id", "target_prefix")
@@ -121,3 +122,46 @@ def _check_object(given: Mapping[str, Any]) -> None:
 
 Format = PlainText | JsonLines
 """Format of requests and answers."""
+
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Unread(Failure):
+    """A line that cannot be read; the message of its error names the place."""
+
+
+class Account:
+    """Reports failures and notices as they come, and counts them.
+
+    Args:
+        name: Name of the input.
+        place: Format of a line's place, such as "standard input:{}", given its number.
+    """
+
+    def __init__(self, name: str, place: str) -> None:
+        self._name, self._place = name, place
+        self._num_failed = self._num_noticed = 0
+
+    def told(self, answer: Answer[Result] | Failure) -> Answer[Result] | Failure:
+        """Report a failure, or the first notices. A returned failure names the place of its line."""
+        place = self._place.format(answer.id)
+        if isinstance(answer, Answer):
+            for message in answer.notices:
+                self._num_noticed += 1
+                if self._num_noticed <= MAX_REPORTED:
+                    notice(f"{place}: {message}")
+            return answer
+        self._num_failed += 1
+        error = answer.error
+        if not isinstance(answer, Unread):
+            error = DataError(f"{place}: {error.messages[0]}", label=error.label)
+        report(error)
+        return Failure(answer.id, error)
+
+    def exit_code(self) -> int:
+        """The exit code of the program; first reports the number of notices that were not printed."""
+        if self._num_noticed > MAX_REPORTED:
+            notice(f"{self._name}: ... and {self._num_noticed - MAX_REPORTED:,} more notices")
+        return SOME_FAILED_EXIT_CODE if self._num_failed else 0

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from allyouneed.cli.device import Device, torch_device
+from allyouneed.cli.options import Device, torch_device
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError, notice
 from allyouneed.evaluation import Score, format_scores, headline, scores_to_json
@@ -27,7 +27,7 @@ def score_parser(
     """Parse the words of the gold trees with a model, and score; `options` are those of `Parser.parse`."""
     from allyouneed.runs.loading import load_parser
     from allyouneed.tasks.parsing.parser import NO_PARSE
-    from allyouneed.tasks.parsing.scores import parse_words, score_parses
+    from allyouneed.tasks.parsing.task import parse_words, score_parses
 
     gold = _trees_of(trees)
     parser = load_parser(model, device=torch_device(device))

@@ -1,15 +1,47 @@
 """Base class of all settings: frozen and validated; error messages suggest the nearest known key."""
 
 import difflib
+import inspect
 import re
+import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Final, Self, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from allyouneed.errors import MAX_REPORTED, DiskError, UsageError
+
+MAX_OUTPUTS: Final = 10_000
+"""Maximum outputs per input: memory and time grow with them."""
+MAX_THREADS: Final = 1_024
+"""Maximum threads, or batches computed at once: more than any machine has cores."""
+MAX_COUNT: Final = 1_000_000_000
+"""Maximum of any other count."""
+
+Batch = Annotated[int, Field(ge=1, le=MAX_COUNT)]
+"""Number of tokens or sentences in a batch."""
+Workers = Annotated[int, Field(ge=1, le=MAX_THREADS)]
+"""Number of batches computed at once."""
+
+_GREATEST = {"n_best": MAX_OUTPUTS, "mbr": MAX_OUTPUTS, "workers": MAX_THREADS, "threads": MAX_THREADS}
+
+
+def require_counts(**given: int | None) -> None:
+    """Reject a count below 1 or above its bound.
+
+    Args:
+        **given: Counts by the names of their settings; None if not given.
+
+    Raises:
+        UsageError: A count is out of range.
+    """
+    for name, count in given.items():
+        greatest = _GREATEST.get(name, MAX_COUNT)
+        if count is not None and not 1 <= count <= greatest:
+            raise UsageError(f"{name} {count}: give 1 to {greatest:,}", settings=[name])
+
 
 LONGEST_TEXT = 1 << 20
 """Maximum length of a TOML text, in characters."""
@@ -187,3 +219,46 @@ def line_of(key: Sequence[str], text: str) -> int:
         elif (f"{table}.{name}" if table else name) == ".".join(key):
             return number
     return found
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Function], Function]:
+    """Add every option to the signature and the docstring of a function that takes `**options`.
+
+    Args:
+        options: Settings with their own defaults.
+        of_the_model: Settings whose default is the value stored with the model.
+    """
+
+    def document(function: Function) -> Function:
+        signature = inspect.signature(function)
+        *named, unpacked = signature.parameters.values()
+        kinds = get_type_hints(*get_args(unpacked.annotation))
+        defaults = {name: field.default for name, field in options.model_fields.items()}
+        keywords = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kinds[name])
+            for name, default in (defaults | dict.fromkeys(of_the_model.model_fields)).items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*named, *keywords])  # type: ignore[attr-defined]
+        function.__doc__ = "\n".join(
+            [
+                inspect.getdoc(function) or "",
+                "\nOptions:",
+                *(_line(name, field, f"{field.default!r}") for name, field in options.model_fields.items()),
+                "\nOptions whose default is the model's own setting (in brackets: if the model has none):",
+                *(
+                    _line(name, field, f"the model's ({field.default!r})")
+                    for name, field in of_the_model.model_fields.items()
+                ),
+            ]
+        )
+        return function
+
+    return document
+
+
+def _line(name: str, field: Any, default: str) -> str:
+    text = " ".join(f"{name}: {field.description} Default: {default}.".split())
+    return textwrap.fill(text, 105, initial_indent="    ", subsequent_indent="        ")

@@ -2,15 +2,14 @@
 
 A block consists of runs of consecutive pairs from random places of the corpus, always the same ones. An
 epoch goes through all blocks, in an order of its own; the plan of a block is a function of seed, epoch and
-block. So planning takes time and memory for one block, and a step number is enough to resume.
-"""
+block. So planning takes time and memory for one block, and a step number is enough to resume."""
 
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TypedDict
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from allyouneed.data.batching import (
     EpochPlan,
@@ -21,6 +20,16 @@ from allyouneed.data.batching import (
     num_batches_of,
     plan_epoch,
 )
+
+
+def mixed(numbers: ArrayLike) -> NDArray[np.uint64]:
+    """A number from 0 to 2**64 - 1 for each number: one step of SplitMix64 (Steele et al., 2014)."""
+    found = np.asarray(numbers, np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
+    result: NDArray[np.uint64] = found ^ (found >> np.uint64(31))
+    return result
+
 
 RUN_PAIRS = 1_024
 """Number of consecutive pairs that stay together in a block."""

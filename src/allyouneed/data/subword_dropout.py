@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.data.mixing import mixed
+from allyouneed.data.schedule import mixed
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import FIRST_BYTE, Tokenizer
 

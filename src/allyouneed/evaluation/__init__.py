@@ -4,8 +4,7 @@ from allyouneed.evaluation.bleu import bleu_13a, bleu_of, moses_bleu, moses_toke
 from allyouneed.evaluation.bleu_tokens import WORDS, Tokens, choose_tokens
 from allyouneed.evaluation.chrf import chrf
 from allyouneed.evaluation.metrics import translation_metrics
-from allyouneed.evaluation.perplexity import perplexity
-from allyouneed.evaluation.score import Metric, Score, format_scores, headline, scores_to_json
+from allyouneed.evaluation.score import Metric, Score, format_scores, headline, perplexity, scores_to_json
 
 __all__ = [
     "WORDS",

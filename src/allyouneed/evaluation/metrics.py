@@ -1,14 +1,87 @@
-"""The metrics of each task: to add one, write a function `(hypotheses, *references) -> Score`."""
+"""The metrics of translations in every convention, and BLEU in tokens of Moses."""
 
+import re
 from collections.abc import Callable, Sequence
 
 from allyouneed.errors import UsageError
-from allyouneed.evaluation.bleu import bleu_of
+from allyouneed.evaluation.bleu import (
+    bleu_13a,
+    bleu_of,
+    moses_bleu,
+    moses_tools,
+    multi_bleu,
+    sacrebleu_metric,
+)
 from allyouneed.evaluation.bleu_tokens import choose_tokens
 from allyouneed.evaluation.chrf import chrf
-from allyouneed.evaluation.conventions import bleu_on_moses_tokens, bleu_on_plain_text
 from allyouneed.evaluation.score import Metric
 from allyouneed.language_codes import is_language_code, primary_language
+
+_COMPOUND = re.compile(r"(\S)-(\S)")
+
+EXPLANATIONS = {
+    "bleu_13a": "cased, mteval-v13a tokens: the default of sacreBLEU",
+    "bleu_13a_lowercased": "as bleu_13a, but ignores case",
+    "bleu_intl": "cased, mteval-v14 tokens: also splits off Unicode punctuation",
+    "bleu_intl_lowercased": "as bleu_intl, but ignores case",
+    "bleu_moses": "cased, Unicode punctuation replaced, Moses tokens, no smoothing: multi-bleu.perl, common "
+    "before sacreBLEU",
+    "bleu_lowercased_moses": "lower-cased, punctuation normalised, Moses tokens: as papers on Multi30k",
+    "bleu_moses_compounds_split": "as bleu_moses, but split at hyphens: used by the paper on newstest2014; "
+    "every hyphen becomes a token that is easy to match",
+    "bleu_zh": "Chinese characters and other words: the default of sacreBLEU for Chinese",
+    "bleu_ja_mecab": "words that MeCab finds: the default of sacreBLEU for Japanese",
+    "bleu_ko_mecab": "words that MeCab finds: the default of sacreBLEU for Korean",
+    "bleu_char": "characters, as sacreBLEU knows no words of the language, or needs MeCab (pip install "
+    "'allyouneed[ja]' or 'allyouneed[ko]'); report chrF, too",
+}
+"""Name of a metric -> how it tokenises, and where it is used."""
+
+
+def bleu_on_plain_text() -> list[Metric]:
+    """The metrics on words that need no rules for the language."""
+    return [
+        bleu_13a,
+        sacrebleu_metric("bleu_13a_lowercased", "13a", lowercase=True),
+        sacrebleu_metric("bleu_intl", "intl", lowercase=False),
+        sacrebleu_metric("bleu_intl_lowercased", "intl", lowercase=True),
+    ]
+
+
+def bleu_on_moses_tokens(language: str) -> list[Metric]:
+    """The metrics on Moses tokens.
+
+    Args:
+        language: Code of the target language, such as "de".
+
+    Raises:
+        UsageError: sacremoses is not installed, or has no rules for the language.
+    """
+    return [
+        _cased_moses("bleu_moses", language, str, ""),
+        moses_bleu(language),
+        _cased_moses("bleu_moses_compounds_split", language, split_compounds, "-compounds-split"),
+    ]
+
+
+def split_compounds(tokens: str) -> str:
+    """Turn `rich-text format` into `rich ##AT##-##AT## text format`.
+
+    The script behind published figures on newstest2014, the paper's included, does the same
+    (`get_ende_bleu.sh` of tensor2tensor).
+    """
+    return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", tokens)
+
+
+def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark: str) -> Metric:
+    """BLEU of `multi-bleu.perl` on tokens of `replace-unicode-punctuation.perl | tokenizer.perl -l de`."""
+    normalizer, tokenizer = moses_tools(language)
+
+    def tokenize(line: str) -> str:
+        plain = normalizer.replace_unicode_punct(line)
+        return finish(str(tokenizer.tokenize(plain, return_str=True)))
+
+    return multi_bleu(name, tokenize, {"tok": f"moses-{language}-punctuation-replaced{remark}"})
 
 
 def translation_metrics(

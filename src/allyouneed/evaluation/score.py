@@ -1,10 +1,12 @@
-"""A score: its name, its value, and a signature that tells how it was computed (paper 6.1)."""
+"""A score with its signature, and perplexity."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from allyouneed.errors import DataError
+from allyouneed.version import __version__
 
 
 @dataclass(frozen=True)
@@ -71,3 +73,18 @@ def format_scores(scores: Sequence[Score]) -> str:
 def scores_to_json(scores: Sequence[Score]) -> dict[str, dict[str, float | str]]:
     """The scores for JSON: metric name -> {"score", "signature"}."""
     return {score.name: {"score": score.value, "signature": score.signature} for score in scores}
+
+
+def perplexity(negative_log_likelihood_sum: float, num_tokens: int) -> Score:
+    """exp(-1/n * sum of log p(token)); comparable only between models with the same vocabulary.
+
+    Args:
+        negative_log_likelihood_sum: Sum over all target tokens, in nats, without label smoothing.
+        num_tokens: Number of target word-pieces, including the end symbol of each sentence.
+    """
+    try:
+        value = math.exp(negative_log_likelihood_sum / num_tokens)
+    except OverflowError:
+        value = math.inf
+    signature = f"per:word-piece|end:counted|label-smoothing:no|version:allyouneed-{__version__}"
+    return Score("perplexity", value, signature)

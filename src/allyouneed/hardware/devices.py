@@ -1,7 +1,13 @@
-"""Devices that PyTorch computes on."""
+"""The devices that compute, their precisions, and their threads."""
+
+import functools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
+from allyouneed.config.run import Precision
 from allyouneed.errors import UsageError, is_out_of_memory
 
 
@@ -20,3 +26,56 @@ def usable_device(given: torch.device | str) -> torch.device:
         reason = str(error).partition("\n")[0]
         raise UsageError(f"device {given}: {reason}; take cpu", settings=["device"]) from None
     return device
+
+
+def resolve_precision(precision: Precision, device: torch.device) -> Precision:
+    """Replace "auto" by bfloat16 if `device` has instructions for it, else by float32."""
+    if precision != "auto":
+        return precision
+    if device.type in ("cuda", "xpu"):
+        supported = torch.get_device_module(device).is_bf16_supported(including_emulation=False)
+        return "bfloat16" if supported else "float32"
+    if device.type == "cpu":
+        return "bfloat16" if torch.cpu._is_avx512_bf16_supported() else "float32"
+    return "float32"
+
+
+@functools.cache
+def widest_float(device: torch.device) -> torch.dtype:
+    """float64 if the device has it, else float32: Apple's GPUs and some of Intel's lack it."""
+    try:
+        torch.ones(1, dtype=torch.float64, device=device).cumsum(0)
+    except (TypeError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise
+        return torch.float32
+    return torch.float64
+
+
+class PyTorchThreads:
+    """PyTorch's number of threads, shared by all concurrent users."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._num_users = self._before = 0
+
+    @contextmanager
+    def limited_to(self, num_threads: int) -> Iterator[None]:
+        """Set the number within the context, also for threads started there before another user leaves.
+
+        0 keeps the current number.
+        """
+        with self._lock:
+            if not self._num_users:
+                self._before = torch.get_num_threads()
+            self._num_users += 1
+        torch.set_num_threads(num_threads or self._before)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._num_users -= 1
+                torch.set_num_threads(self._before)
+
+
+PYTORCH_THREADS = PyTorchThreads()

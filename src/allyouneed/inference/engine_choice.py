@@ -6,8 +6,8 @@ from typing import TypeGuard, get_args
 
 from torch import nn
 
-from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import DecodingPrecision
+from allyouneed.config.settings import require_counts
 from allyouneed.errors import UsageError
 from allyouneed.hardware.processor import available_cores
 from allyouneed.inference.engine import Engine

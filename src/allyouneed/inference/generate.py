@@ -13,10 +13,9 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.restrictions import Constraint
-from allyouneed.inference.scheduler import Scheduler, Source
+from allyouneed.inference.scheduler import Scheduler, Source, ready_to_decode
 from allyouneed.inference.search_plan import SearchPlan
 from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.workers import ready_to_decode
 
 
 def generate(

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.hardware.precision import widest_float
+from allyouneed.hardware.devices import widest_float
 from allyouneed.inference.search_request import SearchRequest
 from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, normalisers_of, stable_top_k
 

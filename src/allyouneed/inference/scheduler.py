@@ -5,8 +5,9 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
@@ -15,12 +16,49 @@ from typing import NamedTuple, Self
 
 import torch
 
+from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.inference.batching import Batching, Load, Room
 from allyouneed.inference.beams import Hypothesis
-from allyouneed.inference.futures import gather, settle
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.search_plan import SearchPlan
+from allyouneed.inference.search_plan import SearchPlan, gather, settle
 from allyouneed.inference.search_request import SearchRequest
+from allyouneed.model.dropout import evaluation_mode
+
+
+def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
+    """Run `work` in several threads, or in the calling thread if `num_threads` is 1.
+
+    Args:
+        work: Function that must return soon after its event is set; a failure in any thread, including
+            Ctrl-C in the calling one, sets it.
+        num_threads: Number of threads.
+    """
+    stop = threading.Event()
+    if num_threads == 1:
+        work(stop)
+        return
+    with ThreadPoolExecutor(num_threads) as pool:
+        running = [pool.submit(work, stop) for _ in range(num_threads)]
+        try:
+            wait(running, return_when=FIRST_EXCEPTION)
+        finally:
+            stop.set()
+        for ended in running:
+            ended.result()
+
+
+@contextmanager
+def ready_to_decode(engine: Engine | Ensemble) -> Iterator[None]:
+    """Disable dropout and limit PyTorch to the engine's number of threads, as workers share the cores."""
+    members = engine.engines if isinstance(engine, Ensemble) else [engine]
+    with (
+        evaluation_mode(engine.modules),
+        PYTORCH_THREADS.limited_to(max(member.threads for member in members)),
+    ):
+        yield
+
 
 Watch = Callable[[list[int]], None]
 """Called by a worker with the tokens of the output that can no longer change, whenever there are more."""

@@ -11,7 +11,7 @@ import torch
 from allyouneed.data.batching import Indices, length_batches
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.workers import ready_to_decode, run_in_threads
+from allyouneed.inference.scheduler import ready_to_decode, run_in_threads
 from allyouneed.symbols import END
 
 DEFAULT_BATCH_TOKENS = 4_096

@@ -24,8 +24,8 @@ from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _README = """\
 # A model in the format of CTranslate2

@@ -11,7 +11,7 @@ from allyouneed.interop.foreign import Order
 from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, json_value, read_entries
 from allyouneed.interop.huggingface_folder import sentencepiece_of
 from allyouneed.symbols import CONTROL_SYMBOLS
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
 TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm"

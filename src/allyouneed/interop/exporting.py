@@ -16,8 +16,8 @@ from allyouneed.runs.loading import model_of, task_of
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import publish_directory, require_free
 from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.task import TRANSLATION
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _EXTRAS = frozenset({"activation", "decoder_start", "num_decoder_layers", "output_bias", "scaled_embeddings"})
 """Settings beyond the paper's that both formats hold, as models of Marian need them."""

@@ -1,9 +1,14 @@
-"""Search in other software, which divides the score of n tokens by n^exponent, in terms of ours."""
+"""Search settings of other software."""
 
+import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.errors import UsageError
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.interop.foreign_files import json_object
+from allyouneed.interop.marian_files import DECODER_SETTINGS, read_yaml
 
 DIFFERENCES = {
     "gnmt": "it divides scores by n^alpha for n tokens, where allyouneed has ((5 + n) / 6)^alpha",
@@ -43,3 +48,62 @@ def _is_possible(settings: dict[str, Any]) -> bool:
     except UsageError:
         return False
     return True
+
+
+def marian_search(model: Path) -> dict[str, Any]:
+    """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them.
+
+    Raises:
+        ModelError: One of them is no number.
+    """
+    for pattern in DECODER_SETTINGS:
+        path = model.parent / pattern.format(model=model.name)
+        if path.exists():
+            found = read_yaml(path)
+            beam_size, exponent = (_marian_number(found, name, path) for name in ("beam-size", "normalize"))
+            return search_settings(exponent, beam_size=None if beam_size is None else int(beam_size))
+    return {}
+
+
+def _marian_number(settings: Mapping[str, Any], name: str, path: Path) -> float | None:
+    if name not in settings:
+        return None
+    try:
+        number = float(settings[name])
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise ModelError(f"{path}: {name} = {settings[name]!r} is no number; take another copy")
+    return number
+
+
+_BEAM, _EXPONENT = "num_beams", "length_penalty"
+_SAME = "no_repeat_ngram_size", "repetition_penalty"
+"""Settings that have the same name and meaning as ours."""
+
+
+def huggingface_search(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of `SearchConfig` that a folder gives, as far as our search has them.
+
+    Args:
+        path: The folder.
+        settings: The content of its `config.json`, where transformers had these settings once.
+
+    Raises:
+        ModelError: One of them is no number.
+    """
+    found = {name: (settings.get(name), path / "config.json") for name in (_BEAM, _EXPONENT, *_SAME)}
+    file = path / "generation_config.json"
+    if file.exists():
+        found |= {name: (value, file) for name, value in json_object(file).items() if name in found}
+    numbers = {name: _number(name, value, source) for name, (value, source) in found.items()}
+    beam_size, exponent = numbers[_BEAM], numbers[_EXPONENT]
+    if exponent is None and beam_size is not None and beam_size > 1:
+        exponent = 1.0  # what transformers takes if nothing is said
+    return search_settings(exponent, beam_size=beam_size, **{name: numbers[name] for name in _SAME})
+
+
+def _number(name: str, value: object, path: Path) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ModelError(f"{path}: {name} is {value!r}, not a number; take another copy")
+    return value

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.ctranslate2_file import read_variables
-from allyouneed.interop.ctranslate2_original import FILES as THEIR_FILES
-from allyouneed.interop.ctranslate2_original import RealCTranslate2
 from allyouneed.interop.ctranslate2_vocabularies import TOKENIZERS, order_of, tokenizers_of, vocabulary_of
 from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
 from allyouneed.interop.foreign_files import json_object
-from allyouneed.interop.marian_binary import is_binary
+from allyouneed.interop.marian_files import is_binary
+from allyouneed.interop.originals import FILES as THEIR_FILES
+from allyouneed.interop.originals import RealCTranslate2
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
 from allyouneed.symbols import START
 

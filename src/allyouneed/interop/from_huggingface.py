@@ -14,10 +14,10 @@ from torch import Tensor
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
 from allyouneed.interop.foreign_files import is_whole, json_object
+from allyouneed.interop.foreign_search import huggingface_search
 from allyouneed.interop.huggingface_folder import languages_of, sides_of
-from allyouneed.interop.huggingface_original import TransformersMarian, known_settings
-from allyouneed.interop.huggingface_search import search_of
 from allyouneed.interop.marian_weights import MARIAN_EPSILON
+from allyouneed.interop.originals import TransformersMarian, known_settings
 from allyouneed.model.positional_encoding import SinusoidalPositions
 from allyouneed.storage.checkpoint import read_tensors
 from allyouneed.symbols import PADDING, START
@@ -81,7 +81,7 @@ def read(path: Path) -> Imported:
             "joint_vocabulary": sides.tokenizers[0] == sides.tokenizers[1],
             **languages_of(path),
         },
-        search=search_of(path, settings),
+        search=huggingface_search(path, settings),
     )
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
     return Imported(

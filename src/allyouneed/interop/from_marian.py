@@ -16,12 +16,10 @@ from torch import Tensor
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
 from allyouneed.interop.foreign_files import whole_number
-from allyouneed.interop.marian_archive import CONFIG, read_archive
-from allyouneed.interop.marian_binary import is_binary, read_arrays
-from allyouneed.interop.marian_original import RealMarian
-from allyouneed.interop.marian_search import search_of
+from allyouneed.interop.foreign_search import marian_search
+from allyouneed.interop.marian_files import CONFIG, is_binary, parse_yaml, read_archive, read_arrays
 from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies
-from allyouneed.interop.marian_yaml import parse_yaml
+from allyouneed.interop.originals import RealMarian
 
 _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
@@ -70,7 +68,7 @@ def read(path: Path) -> Imported:
     arrays, is_rounded = (read_archive(file), False) if file.suffix == ".npz" else read_arrays(file)
     is_shared = _is_shared(_settings(file, arrays))
     found = imported(file, arrays, vocabularies := read_vocabularies(file, is_shared=is_shared))
-    found = replace(found, config=found.config.replace(search=search_of(file)))
+    found = replace(found, config=found.config.replace(search=marian_search(file)))
     if not is_rounded:
         return found
     return replace(

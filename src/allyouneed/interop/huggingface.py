@@ -23,8 +23,8 @@ from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 _TARGET = "target_tokenizer"
 """Folder of the target tokeniser, if it differs from the source tokeniser."""

@@ -15,14 +15,14 @@ from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
 from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
 from allyouneed.interop.foreign import Imported
-from allyouneed.interop.hub import located
+from allyouneed.interop.foreign_files import located
 from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, random_pairs
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, write_checkpoint
 from allyouneed.storage.publish import publish_directory, read_manifest, require_free, sha256_of
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks.units import Units
+from allyouneed.tasks.task import Units
 
 _MOST_WRITTEN = 20
 """Length of the greedy outputs that are compared."""

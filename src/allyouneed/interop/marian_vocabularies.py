@@ -9,7 +9,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order
 from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, read_entries, whole_number
 from allyouneed.interop.huggingface_folder import sentencepiece_of
-from allyouneed.interop.marian_yaml import DECODER_SETTINGS, MAX_YAML_BYTES, read_yaml
+from allyouneed.interop.marian_files import DECODER_SETTINGS, MAX_YAML_BYTES, read_yaml
 from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, PADDING, START
 

@@ -1,5 +1,8 @@
 """Dropout (paper 5.4), with a mask that is cheap to draw, and dropout of symbols."""
 
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -7,8 +10,30 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.model.random_stream import generator
 from allyouneed.symbols import PADDING, SENTINEL, START
+
+
+class _OfThread(threading.local):
+    generator: torch.Generator | None = None
+
+
+_OF_THREAD = _OfThread()
+
+
+def generator() -> torch.Generator | None:
+    """The generator of this thread, on the CPU; None is PyTorch's own."""
+    return _OF_THREAD.generator
+
+
+@contextmanager
+def drawing_from(stream: torch.Generator) -> Iterator[None]:
+    """Let the modules of the model draw from `stream` in this thread."""
+    before, _OF_THREAD.generator = _OF_THREAD.generator, stream
+    try:
+        yield
+    finally:
+        _OF_THREAD.generator = before
+
 
 _LEVELS = 1 << 16
 _DRAWS_PER_WORD = 4
@@ -70,3 +95,21 @@ class _SixteenBitDropout(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (mask,) = ctx.saved_tensors
         return gradient * mask, None
+
+
+@contextmanager
+def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
+    """Disable dropout and gradients inside the block; restore the mode of each module after it.
+
+    Args:
+        modules: All modules of a model, as `model.modules()` lists them.
+    """
+    in_training = [module for module in modules if module.training]
+    for module in in_training:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module in in_training:
+            module.training = True

@@ -6,8 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allyouneed.model.auxiliary_loss import AuxiliaryLoss
-from allyouneed.model.dropout import Dropout
-from allyouneed.model.random_stream import generator
+from allyouneed.model.dropout import Dropout, generator
 
 _SMALL = 1e-10
 """Keeps a quotient finite, as in the authors' code."""

@@ -6,9 +6,9 @@ import torch
 from torch import nn
 
 from allyouneed.model.attention import AdditiveCompatibility
-from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.embedding import Embeddings
 from allyouneed.model.experts import Experts
+from allyouneed.model.feed_forward import AttentionOverParameters
 from allyouneed.model.positional_encoding import LearnedPositions, TargetSpace
 from allyouneed.model.relative_positions import ClippedOffsets
 from allyouneed.model.rivals.convolution import Convolution

@@ -7,10 +7,9 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from allyouneed.model.attention import CrossAttention, SelfAttention
-from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.experts import Experts
-from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.masks import ImplicitMask
 from allyouneed.model.ssru import SSRU
 

@@ -16,10 +16,9 @@ from allyouneed.model.attention import (
     SelfAttention,
     SoftmaxAttention,
 )
-from allyouneed.model.attention_over_parameters import AttentionOverParameters
 from allyouneed.model.embedding import Role
 from allyouneed.model.encoder_decoder import EncoderDecoder, build_experts
-from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.guided_alignment import GuidedAttention
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual

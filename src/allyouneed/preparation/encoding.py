@@ -36,7 +36,7 @@ from allyouneed.preparation.encoding_worker import (
     read_answer,
     write_request,
 )
-from allyouneed.tasks.units import Units
+from allyouneed.tasks.task import Units
 
 CHUNK_PAIRS = 4_096
 _CHUNK_CHARACTERS = 1 << 20  # both sides; each takes about 100 bytes of memory

@@ -20,7 +20,7 @@ from allyouneed.config.run import DataConfig
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.tasks.units import Units, Vocabulary, encode_corpus
+from allyouneed.tasks.task import Units, Vocabulary, encode_corpus
 
 _SIZE, _LENGTH, _ID = np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u4")
 

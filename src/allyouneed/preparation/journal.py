@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from allyouneed.data.corpus import CleaningReport
 from allyouneed.storage.publish import sync, write_text
-from allyouneed.tasks.units import Units
+from allyouneed.tasks.task import Units
 
 UNFINISHED = "unfinished.json"
 EVERY_CHUNKS, FIRST_CHUNKS = 64, 10

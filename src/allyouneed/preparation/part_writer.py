@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningReport, DropReason
 from allyouneed.data.lines import encode_lines
-from allyouneed.data.mixing import mixed
 from allyouneed.data.pair_writer import PairWriter
 from allyouneed.data.repeats import SeenPairs
+from allyouneed.data.schedule import mixed
 from allyouneed.data.store import Sentences
 from allyouneed.data.subword_dropout import SubwordDropout
 from allyouneed.preparation.encoding import Chunk, EncodedChunk

@@ -14,7 +14,7 @@ from allyouneed.errors import ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, read_manifest, require_intact
 from allyouneed.storage.remote import local_copy
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 KIND = "data"
 REPORT = "report.json"

@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allyouneed.config.bounds import MAX_THREADS
 from allyouneed.config.run import DataConfig
+from allyouneed.config.settings import MAX_THREADS
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, UsageError
@@ -25,8 +25,8 @@ from allyouneed.preparation.part_writer import PartWriter, without_repeats
 from allyouneed.preparation.prepared_data import KIND, REPORT, PreparedData
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 from allyouneed.tasks.training_text import TrainingText, tell
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from allyouneed.storage.checkpoint import CONFIG, WEIGHTS
 from allyouneed.storage.publish import read_manifest
 from allyouneed.storage.run_directory import RunDirectory, resolve_model, step_of
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
 _OF_ANOTHER_START = (
     *("init_from", "init_sha256", "init_moments", "replay", "replay_share", "frozen", "sharded"),

@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 
-from allyouneed.config.bounds import require_counts
 from allyouneed.config.run import DecodingPrecision, RunConfig
+from allyouneed.config.settings import require_counts
 from allyouneed.errors import ModelError, UserError
-from allyouneed.hardware.devices import usable_device
-from allyouneed.hardware.threads import PYTORCH_THREADS
+from allyouneed.hardware.devices import PYTORCH_THREADS, usable_device
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
@@ -19,10 +18,9 @@ from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.parsing.parser import Parser
 from allyouneed.tasks.parsing.task import PARSING
-from allyouneed.tasks.task import Task
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 
 def load(

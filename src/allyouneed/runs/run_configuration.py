@@ -1,7 +1,8 @@
 """The complete configuration of a run: the given settings, fitted to data, device, processes and past."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -10,15 +11,44 @@ from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
+from allyouneed.hardware.devices import resolve_precision
 from allyouneed.hardware.memory import require_memory
-from allyouneed.hardware.precision import resolve_precision
 from allyouneed.model import count_parameters
 from allyouneed.model.architectures import outline_model
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
-from allyouneed.runs.training_pairs import training_pairs
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.training.freezing import require_some_trainable
+from allyouneed.training.optimizer import require_some_trainable
+
+
+class TrainingPairs(NamedTuple):
+    """Pairs, the replayed ones last."""
+
+    store: PairStore
+    facts: Mapping[str, Any]
+    """Identity of the data: SHA-256 of corpora and tokenisers."""
+
+
+def training_pairs(prepared: PreparedData, training: TrainingConfig) -> TrainingPairs:
+    """The pairs that a run is trained on.
+
+    Raises:
+        DataError: The data to replay have other tokenisers.
+        ModelError: The data to replay are damaged.
+    """
+    if training.replay is None:
+        return TrainingPairs(prepared.train, prepared.facts)
+    other = PreparedData(training.replay)
+    if other.units != prepared.units:
+        raise DataError(
+            f"{other.directory}: has other tokenisers than {prepared.directory}, and cannot be replayed; "
+            "prepare both with tokenizer_from one model",
+            settings=["tokenizer_from"],
+        )
+    return TrainingPairs(
+        prepared.train.with_replayed(other.train), prepared.facts | {"replayed": other.facts}
+    )
+
 
 _MAY_CHANGE = {
     "num_steps",

@@ -19,8 +19,7 @@ from allyouneed.errors import (
 from allyouneed.hardware.devices import usable_device
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
-from allyouneed.runs.run_configuration import run_config
-from allyouneed.runs.training_pairs import training_pairs
+from allyouneed.runs.run_configuration import run_config, training_pairs
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory

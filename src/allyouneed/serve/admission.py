@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from allyouneed.inference.batching import Load
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.errors import Refusal
 
 _SECONDS_REMEMBERED = 2.0
 """The speed is that of the last seconds of work, so that a wrong one is soon forgotten."""

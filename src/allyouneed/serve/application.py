@@ -8,11 +8,10 @@ from starlette.types import ASGIApp
 
 from allyouneed.serve import pages
 from allyouneed.serve import prometheus as metrics
-from allyouneed.serve.error_forms import ErrorForms
-from allyouneed.serve.error_handlers import answer_errors
+from allyouneed.serve.errors import ErrorForms, answer_errors
+from allyouneed.serve.guard import Guard
 from allyouneed.serve.observation import Observed, Observer
 from allyouneed.serve.protocols import deepl, libretranslate, marian, openai, own
-from allyouneed.serve.security import Guard
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 from allyouneed.version import __version__

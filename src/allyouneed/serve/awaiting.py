@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from allyouneed.errors import DataError, UserError
 from allyouneed.inference.batching import Load
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.errors import Refusal
 
 Result = TypeVar("Result")
 

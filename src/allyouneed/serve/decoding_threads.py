@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.config.run import DecodingPrecision
+from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.hardware.processor import available_cores
-from allyouneed.hardware.threads import PYTORCH_THREADS
 from allyouneed.inference.batching import Batching
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.serve.models import ServedModel

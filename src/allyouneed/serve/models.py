@@ -16,8 +16,7 @@ from allyouneed.language_codes import are_same
 from allyouneed.native.library import available, instructions
 from allyouneed.runs.loading import load
 from allyouneed.storage.run_directory import resolve_model
-from allyouneed.tasks.parsing.parser import Parser
-from allyouneed.tasks.parsing.penn_words import penn_words
+from allyouneed.tasks.parsing.parser import Parser, penn_words
 from allyouneed.tasks.translation.translator import Translator
 
 _LONGEST_NAME = 64

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.server_settings import ServerSettings
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})

@@ -14,17 +14,15 @@ from allyouneed.inference.scheduler import Scheduler
 from allyouneed.serve.admission import Admission
 from allyouneed.serve.ask import Ask, Translated, unchanged
 from allyouneed.serve.awaiting import Turns, all_of, submitted
-from allyouneed.serve.directions import AUTO, Direction, Route, Router, directions_of
+from allyouneed.serve.directions import AUTO, Direction, Route, Router, directions_of, language_name
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.exchanges import Counts, current
-from allyouneed.serve.language_names import language_name
 from allyouneed.serve.models import ServedModel
-from allyouneed.serve.refusal import Refusal
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.translation.options import TranslateOptions
 from allyouneed.tasks.translation.outputs import Translation
-from allyouneed.tasks.translation.queued import QueuedTranslator
-from allyouneed.tasks.translation.submission import TranslatedText
+from allyouneed.tasks.translation.submission import QueuedTranslator, TranslatedText
 from allyouneed.tasks.translation.translator import Translator
 
 Result = TypeVar("Result")

@@ -1,14 +1,40 @@
-"""Requests to a model and their answers, as values; each answer and each failure has the id of its request.
+"""Requests to a model, with search settings, and their answers; each has the id of its request."""
 
-`Translator.answer` and `Parser.answer` take requests and give an `Answer` or a `Failure` for each, in order.
-Calls share nothing that changes, so several threads can have their requests answered by one model.
-"""
-
-from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from allyouneed.errors import DataError
+from allyouneed.config.run import SearchConfig
+from allyouneed.errors import DataError, UsageError
+
+_IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
+"""Whether outputs are sampled -> settings that then have no effect."""
+
+
+def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig:
+    """Combine the search settings of a call with those of the model.
+
+    Args:
+        given: Settings of `SearchConfig`, without None.
+        own: Settings of the model.
+
+    Raises:
+        UsageError: A setting is unknown, out of range, or has no effect beside the others.
+    """
+    search = SearchConfig.checked(**{**own.model_dump(), **given})
+    if given.get("sampling") is False and "mbr" not in given:  # of a model that samples by itself
+        search = search.replace(mbr=None)
+    if search.mbr is not None:
+        search = search.replace(sampling=True)
+    if idle := [name for name in _IDLE[search.sampling] if name in given]:
+        reason = (
+            "this is for search only; leave out sampling or mbr"
+            if search.sampling
+            else "this is for samples only; add sampling, or mbr N"
+        )
+        raise UsageError(f"{', '.join(idle)}: {reason}", settings=[*idle, "sampling", "mbr"])
+    return search
+
 
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)

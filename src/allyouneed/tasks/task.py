@@ -1,18 +1,56 @@
-"""The definition of a task, from the files that it reads to the scores of its outputs."""
+"""The definition of a task, from its files and units of text to the scores of its outputs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus import Reader
+from allyouneed.data.store import Sentences
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
 from allyouneed.tasks.training_text import TrainingText
-from allyouneed.tasks.units import Units
 
 if TYPE_CHECKING:
     from allyouneed.training.validation import Validation
+
+
+SOURCE_TOKENIZER = "source_tokenizer.json"
+TARGET_TOKENIZER = "target_tokenizer.json"
+
+
+class Vocabulary(Protocol):
+    """The units of one side: sub-words, words, or tree symbols. Equal vocabularies give equal ids."""
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of entries, including control symbols."""
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text, without control symbols."""
+
+    def save(self, path: Path) -> None:
+        """Write the vocabulary to a file that its class can load."""
+
+
+def encode_corpus(vocabulary: Vocabulary, texts: Sequence[str]) -> Sentences:
+    """The ids of each text, without control symbols, as fast as the vocabulary can."""
+    if isinstance(vocabulary, Tokenizer):
+        return vocabulary.encode_corpus(texts)
+    return Sentences.of(vocabulary.encode_batch(texts))
+
+
+class Units(NamedTuple):
+    """The units of both sides."""
+
+    source: Vocabulary
+    target: Vocabulary
+
+    def save(self, directory: Path) -> None:
+        """Write both sides to the files that prepared data and checkpoints contain."""
+        self.source.save(directory / SOURCE_TOKENIZER)
+        self.target.save(directory / TARGET_TOKENIZER)
 
 
 class Choice(tuple[tuple[str, ...], ...]):

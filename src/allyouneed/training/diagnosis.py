@@ -13,8 +13,8 @@ from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
-from allyouneed.training.freezing import trainable
 from allyouneed.training.loss import smoothing_over_all
+from allyouneed.training.optimizer import trainable
 from allyouneed.training.update import batch_loss, seed_generators
 
 _MOST_LINES = 20

@@ -8,8 +8,7 @@ from allyouneed.errors import ModelError
 from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.model.weights import load_weights
 from allyouneed.storage.checkpoint import Checkpoint, load_training_state
-from allyouneed.training.freezing import freeze
-from allyouneed.training.optimizer import build_optimizer
+from allyouneed.training.optimizer import build_optimizer, freeze
 
 
 def load_initial_weights(

@@ -13,9 +13,8 @@ from allyouneed.model import build_model
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.diagnosis import locate_non_finite
 from allyouneed.training.distributed import Processes
-from allyouneed.training.freezing import freeze
 from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch
-from allyouneed.training.optimizer import learning_rate
+from allyouneed.training.optimizer import freeze, learning_rate
 from allyouneed.training.replicas import Replicas, Shards
 from allyouneed.training.saves import fingerprint
 from allyouneed.training.update import seed_generators, use_fastest_operators

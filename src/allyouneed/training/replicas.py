@@ -11,9 +11,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from allyouneed.config.run import TrainingConfig
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.training.distributed import Processes
-from allyouneed.training.freezing import trainable
 from allyouneed.training.gradients import Gradients
-from allyouneed.training.optimizer import build_optimizer, moments
+from allyouneed.training.optimizer import build_optimizer, moments, trainable
 
 
 class Replicas:

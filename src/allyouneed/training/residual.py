@@ -8,9 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from allyouneed.model.dropout import Dropout
+from allyouneed.model.dropout import Dropout, generator
 from allyouneed.model.layers import add_and_norm
-from allyouneed.model.random_stream import generator
 from allyouneed.native.gradient_kernels import TYPES
 from allyouneed.native.header import structures
 from allyouneed.native.library import form_of, library

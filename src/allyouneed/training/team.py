@@ -17,9 +17,9 @@ import torch
 from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batching import Batch
 from allyouneed.errors import ResourceError
-from allyouneed.hardware.threads import PYTORCH_THREADS
+from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder
-from allyouneed.model.random_stream import drawing_from
+from allyouneed.model.dropout import drawing_from
 from allyouneed.training.gradients import Gradients, Part
 from allyouneed.training.update import batch_loss, seed_of, shares_micro_batches
 from allyouneed.training.working_copies import WorkingCopies

@@ -17,17 +17,16 @@ from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, measured_peak
 from allyouneed.hardware.memory import memory_bytes
-from allyouneed.model.evaluation_mode import evaluation_mode
+from allyouneed.model.dropout import evaluation_mode
 from allyouneed.storage.checkpoint import Attachments, Checkpoint
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, RunLog
 from allyouneed.training.batches import schedule_of
-from allyouneed.training.cost_meter import CostMeter
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.initial_weights import load_initial_weights
 from allyouneed.training.learner import Learner
-from allyouneed.training.meters import Best, Interval, perplexity_of
+from allyouneed.training.meters import Best, CostMeter, Interval, perplexity_of
 from allyouneed.training.saves import Saves
 from allyouneed.training.stop_signals import StopSignals
 from allyouneed.training.validation import LOSS_ALONE, Validation, validation_loss

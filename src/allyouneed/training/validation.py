@@ -8,7 +8,7 @@ import numpy as np
 from allyouneed.data.batching import length_batches, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
-from allyouneed.model.evaluation_mode import evaluation_mode
+from allyouneed.model.dropout import evaluation_mode
 from allyouneed.training.update import batch_loss
 
 _MAX_TOKENS = 4_096

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from allyouneed.config.run import Precision
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.native.gradient_kernels import accumulate_
-from allyouneed.training.freezing import trainable
+from allyouneed.training.optimizer import trainable
 
 
 class WorkingCopies:

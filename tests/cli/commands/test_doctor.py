@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from allyouneed.cli.commands.doctor import PACKAGES
-from allyouneed.cli.device import available_devices
+from allyouneed.cli.options import available_devices
 from allyouneed.cli.program import main
 from allyouneed.version import __version__
 

@@ -11,7 +11,7 @@ from allyouneed import CorpusFiles, DataConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.shortlist import Shortlist
 from allyouneed.symbols import END
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 TEXT = b"sun moon\nbird sees fish\n\nwolf likes bear\n"

@@ -36,7 +36,7 @@ from allyouneed.lab.bench.decoding_speed import (
 from allyouneed.lab.bench.decoding_team import Team, Turn
 from allyouneed.lab.bench.decoding_workloads import Task, task_of_model, task_of_shape
 from allyouneed.lab.bench.training_workloads import multi30k_lengths
-from allyouneed.tasks.units import TARGET_TOKENIZER
+from allyouneed.tasks.task import TARGET_TOKENIZER
 
 PEERS = ("ctranslate2", "huggingface")
 GREEDY = {"beam_size": 1}

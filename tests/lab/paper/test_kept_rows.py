@@ -30,7 +30,7 @@ from allyouneed.lab.paper.experiment import (
     Work,
 )
 from allyouneed.lab.paper.kept_rows import keep_rows
-from allyouneed.lab.paper.pages.result_files import write_report
+from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.reproduction import reproduce
 from allyouneed.lab.paper.scales import SCALES
 from allyouneed.lab.statistics.figure_tests import kept_of

@@ -6,10 +6,20 @@ import pytest
 import torch
 
 from allyouneed.lab.paper.experiment import Results
-from allyouneed.lab.paper.pages.result_files import write_report
+from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
-from allyouneed.lab.paper.paths import KINDS, PATHS, Labeller, accuracy_after_training, accuracy_of, longest
-from allyouneed.lab.paper.recall_tasks import NOT_ASKED, NUM_ANSWERS, TASKS, Sequences
+from allyouneed.lab.paper.paths import (
+    KINDS,
+    NOT_ASKED,
+    NUM_ANSWERS,
+    PATHS,
+    TASKS,
+    Labeller,
+    Sequences,
+    accuracy_after_training,
+    accuracy_of,
+    longest,
+)
 
 CPU = torch.device("cpu")
 

@@ -34,7 +34,7 @@ from allyouneed.lab.paper.experiment import (
     Work,
 )
 from allyouneed.lab.paper.experiments import EXPERIMENTS
-from allyouneed.lab.paper.pages.result_files import write_report
+from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
 from allyouneed.lab.paper.pages.results_text import as_terminal_table, table_cells
 from allyouneed.lab.paper.scales import SCALES, Scale

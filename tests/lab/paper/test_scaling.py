@@ -9,8 +9,7 @@ from tests.stores import write_store
 from tests.tiny import TinyModel
 
 from allyouneed.data.store import PairStore
-from allyouneed.lab.paper.dot_products import dot_product_figures, independent_variance
-from allyouneed.lab.paper.scaling import dot_product_statistics
+from allyouneed.lab.paper.scaling import dot_product_figures, dot_product_statistics, independent_variance
 from allyouneed.model.attention import CrossAttention, SelfAttention
 
 

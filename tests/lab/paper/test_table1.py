@@ -12,7 +12,7 @@ import torch
 
 from allyouneed.lab.paper import layer_costs, table1
 from allyouneed.lab.paper.experiment import FAILED, Results
-from allyouneed.lab.paper.pages.result_files import write_report
+from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
 from allyouneed.lab.paper.pages.results_text import as_terminal_table
 from allyouneed.lab.paper.reproduction import reproduce

@@ -16,7 +16,7 @@ from allyouneed.lab.paper import table2
 from allyouneed.lab.paper.experiment import Experiment, Inputs, Results, Work
 from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.identity import read_json
-from allyouneed.lab.paper.pages.result_files import write_report
+from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
 from allyouneed.lab.paper.pages.results_text import table_cells
 from allyouneed.lab.paper.reproduction import reproduce

@@ -17,7 +17,7 @@ from allyouneed.evaluation.significance import bleu_of_counts, resampled_scores
 from allyouneed.lab.paper import training_rows
 from allyouneed.lab.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
 from allyouneed.lab.paper.experiments import EXPERIMENTS
-from allyouneed.lab.paper.pages.result_files import write_report
+from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
 from allyouneed.lab.paper.pages.results_text import as_terminal_table
 from allyouneed.lab.paper.scales import SCALES

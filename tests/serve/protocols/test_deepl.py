@@ -15,10 +15,10 @@ from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 
 from allyouneed.serve.decoding_threads import serving
 from allyouneed.serve.directions import Direction
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols import deepl as protocol
-from allyouneed.serve.protocols.deepl_languages import Languages
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.protocols.deepl import Languages
 from allyouneed.serve.server_settings import MOST_TEXTS
 
 Offline = Callable[[str], str]

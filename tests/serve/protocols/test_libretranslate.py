@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.serve.conftest import SETTINGS
 from tests.serve.protocols.conftest import Offline, Serve
 
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.protocols import libretranslate
-from allyouneed.serve.refusal import Refusal
 from allyouneed.serve.server_settings import MOST_TEXTS
 
 ENGLISH = "two dogs are running on the beach with a red ball"

@@ -18,9 +18,9 @@ from websockets.sync.client import ClientConnection, connect
 
 from allyouneed.serve.admission import Admission
 from allyouneed.serve.decoding_threads import serving
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols import marian
-from allyouneed.serve.refusal import Refusal
 from allyouneed.serve.service import Service
 
 Offline = Callable[[str], str]

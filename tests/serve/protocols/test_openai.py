@@ -18,10 +18,10 @@ from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 import allyouneed
 from allyouneed.serve.application import create_app
 from allyouneed.serve.decoding_threads import serving
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols import openai as protocol
-from allyouneed.serve.protocols.openai_request import read_completion
-from allyouneed.serve.refusal import Refusal
+from allyouneed.serve.protocols.openai import read_completion
 from allyouneed.serve.service import Service
 
 Offline = Callable[[str], str]

@@ -7,7 +7,7 @@ import pytest
 from allyouneed import TreeFiles, average, prepare, presets, train
 from allyouneed.lab.demo.grammar import generate_demo_corpus
 from allyouneed.runs.loading import load_parser
-from allyouneed.tasks.parsing.scores import evaluate_parser
+from allyouneed.tasks.parsing.task import evaluate_parser
 from allyouneed.tasks.parsing.trees import tree_of
 
 

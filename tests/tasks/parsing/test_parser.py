@@ -1,4 +1,7 @@
-"""A parser that has learned toy trees: what it writes are trees over the words, and the gold ones."""
+"""Typographic text is split as the Treebank has it.
+
+A parser that has learned toy trees: what it writes are trees over the words, and the gold ones.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.packages import require_packages
 
 import allyouneed
 from allyouneed.config.presets import parsing_tiny
@@ -16,12 +20,31 @@ from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.loading import load_parser, load_translator
 from allyouneed.runs.starting import train
 from allyouneed.tasks.parsing.linearisation import linearise
-from allyouneed.tasks.parsing.parser import MAX_TOKENS, Parser
-from allyouneed.tasks.parsing.scores import evaluate_parser
+from allyouneed.tasks.parsing.parser import MAX_TOKENS, Parser, penn_words
+from allyouneed.tasks.parsing.task import evaluate_parser
 from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.parsing.trees import read_trees, sentences_of, tree_of
 from allyouneed.tasks.requests import Answer, Failure, ParseRequest
+
+require_packages("nltk")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words"),
+    [
+        ("“Oh,” he said.", "`` Oh , '' he said ."),
+        ("He said “no.”", "He said `` no . ''"),
+        ("(“Well…”)", "( `` Well ... '' )"),
+        ("‘Oh,’ he said.", "` Oh , ' he said ."),
+        ("She can’t – it’s Bob’s.", "She ca n't -- it 's Bob 's ."),
+        ("The dogs’ owner—you know—left.", "The dogs ' owner -- you know -- left ."),
+        ('"Oh," he said.', "`` Oh , '' he said ."),
+    ],
+)
+def test_quotes_dashes_and_dots_are_those_of_the_treebank(sentence: str, words: str) -> None:
+    assert penn_words(sentence) == words.split(" ")
+
 
 TWO_UPDATES = {
     **{"num_steps": 2, "batch_tokens": 400, "micro_batch_tokens": 400},

@@ -14,9 +14,8 @@ from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.symbols import END, UNKNOWN
-from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree, form, symbols_per_word
-from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
+from allyouneed.tasks.parsing.tree_constraint import JoinedTreeConstraint, TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES
 

@@ -10,9 +10,8 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
 from allyouneed.inference import Engine, generate
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.tasks.task import Choice, Task
+from allyouneed.tasks.task import SOURCE_TOKENIZER, Choice, Task, Units
 from allyouneed.tasks.training_text import TrainingText
-from allyouneed.tasks.units import SOURCE_TOKENIZER, Units
 from allyouneed.training.validation import Validation
 
 

@@ -27,9 +27,8 @@ from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
 from allyouneed.tasks.translation.options import TranslateOptions
-from allyouneed.tasks.translation.outputs import Part, Translation, join_lines, join_parts
-from allyouneed.tasks.translation.parts import growing_texts
-from allyouneed.tasks.translation.scores import evaluate
+from allyouneed.tasks.translation.outputs import Part, Translation, growing_texts, join_lines, join_parts
+from allyouneed.tasks.translation.task import evaluate
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS, TextEncoder
 from allyouneed.tasks.translation.translator import Translator
 

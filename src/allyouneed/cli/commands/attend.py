@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.device import Device, torch_device
-from allyouneed.cli.number_options import AtLeastOne
+from allyouneed.cli.options import AtLeastOne, Device, torch_device
 from allyouneed.cli.progress import progress
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError, UsageError

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from allyouneed.cli.number_options import Whole
+from allyouneed.cli.options import Whole
 from allyouneed.errors import notice
 
 

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from allyouneed.cli.bench_results import installed, keep, results_so_far, size_of, table
-from allyouneed.cli.device import Device, torch_device
-from allyouneed.cli.number_options import SEVERAL, AtLeastOne
+from allyouneed.cli.options import SEVERAL, AtLeastOne, Device, torch_device
 from allyouneed.cli.progress import progress
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allyouneed.cli.device import Device, torch_device
+from allyouneed.cli.options import Device, torch_device
 from allyouneed.cli.run_reporter import run_reporter
 from allyouneed.errors import notice
 

@@ -65,9 +65,9 @@ def devices() -> list[dict[str, Any]]:
     """The accelerators that `--device` can select; `bfloat16` is whether they multiply in it natively."""
     import torch
 
+    from allyouneed.hardware.devices import resolve_precision
     from allyouneed.hardware.machine import device_name
     from allyouneed.hardware.memory import total_memory_bytes
-    from allyouneed.hardware.precision import resolve_precision
 
     kind = torch.accelerator.current_accelerator(check_available=True)
     found = (

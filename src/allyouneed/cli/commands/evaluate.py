@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from allyouneed.cli.device import Device, torch_device
-from allyouneed.cli.held_out import read_held_out
-from allyouneed.cli.number_options import SEVERAL
-from allyouneed.cli.search_options import AS_THE_MODEL_SAYS, SearchOptions
+from allyouneed.cli.corpus_options import read_held_out
+from allyouneed.cli.options import AS_THE_MODEL_SAYS, SEVERAL, Device, SearchOptions, torch_device
 from allyouneed.cli.tree_scores import print_scores, score_parser, score_tree_file
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError, notice
@@ -24,7 +22,7 @@ from allyouneed.evaluation import (
     scores_to_json,
     translation_metrics,
 )
-from allyouneed.evaluation.conventions import EXPLANATIONS
+from allyouneed.evaluation.metrics import EXPLANATIONS
 from allyouneed.storage.publish import require_file
 
 _notice = partial(notice, settings=["target_language"])

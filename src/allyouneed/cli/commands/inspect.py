@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from allyouneed.cli.number_options import between
+from allyouneed.cli.options import between
 from allyouneed.cli.progress import progress
 from allyouneed.storage.publish import require_file, write_text
 

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from allyouneed.cli.account import Account, Unread
-from allyouneed.cli.computing import AS_USUAL, Computing
 from allyouneed.cli.line_output import StreamOutput
-from allyouneed.cli.number_options import AtLeastOne, Share, Whole
-from allyouneed.cli.request_lines import STANDARD_INPUT, input_windows
+from allyouneed.cli.options import AS_USUAL, AtLeastOne, Computing, Share, Whole
+from allyouneed.cli.request_lines import STANDARD_INPUT, Account, Unread, input_windows
 from allyouneed.data.lines import Line
 from allyouneed.errors import MAX_REPORTED, notice
 from allyouneed.storage.publish import require_file, write_text

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from allyouneed.cli.configuration import NOTHING_ASKED, ConfigurationOptions
-from allyouneed.cli.number_options import AtLeastOne, Positive, between
+from allyouneed.cli.options import NOTHING_ASKED, AtLeastOne, ConfigurationOptions, Positive, between
 from allyouneed.errors import UsageError
 from allyouneed.explorer.text_tables import figure, megabytes
 from allyouneed.symbols import MAX_ENTRIES

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from allyouneed.cli.corpus_options import NO_FILES, CorpusOptions, refuse
-from allyouneed.cli.engine import Engine, workers_of
-from allyouneed.cli.number_options import Share, Whole, between
+from allyouneed.cli.options import Engine, Share, Whole, between, workers_of
 from allyouneed.cli.progress import progress
 from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.device import Device, torch_device
-from allyouneed.cli.number_options import AtLeastOne
+from allyouneed.cli.options import AtLeastOne, Device, torch_device
 from allyouneed.cli.run_reporter import run_reporter
 from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError, notice
 
@@ -140,7 +139,7 @@ def _experiment(
     device: Device,
 ) -> int:
     from allyouneed.lab.paper.experiments import EXPERIMENTS
-    from allyouneed.lab.paper.pages.result_files import write_report
+    from allyouneed.lab.paper.pages.results_page import write_report
     from allyouneed.lab.paper.pages.results_table import results_table
     from allyouneed.lab.paper.pages.results_text import as_terminal_table
     from allyouneed.lab.paper.reproduction import reproduce as run_rows

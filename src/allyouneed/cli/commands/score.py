@@ -8,10 +8,10 @@ from itertools import count, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from allyouneed.cli.account import Account, Unread
-from allyouneed.cli.computing import AS_USUAL, Computing
-from allyouneed.cli.held_out import read_pairs_for
+from allyouneed.cli.corpus_options import read_pairs_for
 from allyouneed.cli.line_output import StreamOutput
+from allyouneed.cli.options import AS_USUAL, Computing
+from allyouneed.cli.request_lines import Account, Unread
 from allyouneed.data.lines import read_each_line, source_name
 from allyouneed.errors import DataError, UsageError, notice
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from cyclopts import Parameter
 
-from allyouneed.cli.device import Device
-from allyouneed.cli.number_options import AtLeastOne, Port, Positive, Threads
 from allyouneed.cli.option_sources import SERVE_SOURCES
+from allyouneed.cli.options import AtLeastOne, Device, Port, Positive, Threads
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 
@@ -162,7 +161,7 @@ def _sources(
 
 
 def _decoding(computation: Computation) -> "Decoding":
-    from allyouneed.cli.device import torch_device
+    from allyouneed.cli.options import torch_device
     from allyouneed.serve.decoding_threads import Decoding
 
     device = torch_device(computation.device)

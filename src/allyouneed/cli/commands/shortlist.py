@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from allyouneed.cli.number_options import AtLeastOne
+from allyouneed.cli.options import AtLeastOne
 from allyouneed.errors import notice
 
 
@@ -28,7 +28,7 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
     from allyouneed.inference.shortlist import Shortlist
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.storage.publish import require_free
-    from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+    from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
     require_free(out)
     prepared = PreparedData(data)

@@ -6,9 +6,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from allyouneed.cli.device import Device, torch_device
-from allyouneed.cli.held_out import read_held_out
-from allyouneed.cli.number_options import SEVERAL, AtLeastOne
+from allyouneed.cli.corpus_options import read_held_out
+from allyouneed.cli.options import SEVERAL, AtLeastOne, Device, torch_device
 from allyouneed.errors import DataError, notice
 
 if TYPE_CHECKING:

@@ -8,12 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from allyouneed.cli.configuration import NOTHING_ASKED, ConfigurationOptions
-from allyouneed.cli.continuation import NOTHING_CONTINUED, ContinuationOptions
-from allyouneed.cli.device import Device, torch_device
-from allyouneed.cli.number_options import Positive, Whole
-from allyouneed.cli.run_reporter import RunReporter
-from allyouneed.cli.tensorboard import TensorBoard
+from allyouneed.cli.options import (
+    NOTHING_ASKED,
+    NOTHING_CONTINUED,
+    ConfigurationOptions,
+    ContinuationOptions,
+    Device,
+    Positive,
+    Whole,
+    torch_device,
+)
+from allyouneed.cli.run_reporter import RunReporter, TensorBoard
 from allyouneed.config.variables import num_processes
 from allyouneed.errors import UsageError, notice, talk
 
@@ -132,8 +137,7 @@ def _notice_end(run: Path) -> None:
 def _print_rehearsal(
     run: Path, data: Path, config: "RunConfig | None", resume: bool, device: Device, json_: bool
 ) -> None:
-    from allyouneed.runs.rehearsal_text import as_json, as_text
-    from allyouneed.runs.rehearsing import rehearse
+    from allyouneed.runs.rehearsing import as_json, as_text, rehearse
 
     found = rehearse(run, data, config, resume=resume, device=torch_device(device), say=notice)
     print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))

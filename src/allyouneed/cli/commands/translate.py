@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.account import Account
-from allyouneed.cli.computing import AS_USUAL, Computing
-from allyouneed.cli.engine import Engine
 from allyouneed.cli.line_output import LineOutput, StreamOutput, resumed_output
-from allyouneed.cli.number_options import AtLeastOne, Outputs
+from allyouneed.cli.options import (
+    AS_THE_MODEL_SAYS,
+    AS_USUAL,
+    AtLeastOne,
+    Computing,
+    Engine,
+    Outputs,
+    SearchOptions,
+)
 from allyouneed.cli.part_output import parts_output
-from allyouneed.cli.request_lines import STANDARD_INPUT, Format, JsonLines, PlainText, input_windows
-from allyouneed.cli.search_options import AS_THE_MODEL_SAYS, SearchOptions
+from allyouneed.cli.request_lines import STANDARD_INPUT, Account, Format, JsonLines, PlainText, input_windows
 from allyouneed.data.structure import structure_in
 from allyouneed.errors import DataError, UsageError, in_flags, notice
 from allyouneed.storage.publish import MANIFEST, sha256_of

@@ -23,7 +23,7 @@ from allyouneed.native.library import available
 from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 Ids = Sequence[int]
 

@@ -20,8 +20,8 @@ from allyouneed.model import Transformer
 from allyouneed.runs.loading import load_for
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.symbols import START, UNKNOWN
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.task import TRANSLATION
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 MODELS = {
     "small": SHAPES["small"].model,

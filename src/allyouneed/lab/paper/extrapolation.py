@@ -31,8 +31,8 @@ from allyouneed.model.positional_encoding import sinusoids
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.translator import Translator
-from allyouneed.tasks.units import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 LONGEST_TRAINED = 20
 _BUCKETS = ((21, 30), (31, 40), (41, 60))

@@ -1,27 +1,241 @@
-"""The protocol of DeepL's API, version 2 (https://developers.deepl.com/api-reference), for its clients.
-
-What has no equivalent here is accepted if a translation without it is still what was asked for: `context`,
-`model_type`, `preserve_formatting`, `outline_detection`, and the tags that do or do not split sentences.
-Sentences are always split, also with `split_sentences=0`, and each text between two tags is translated alone.
-"""
+"""The protocol of DeepL's API, version 2 (https://developers.deepl.com/api-reference), for its clients."""
 
 import asyncio
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
+from starlette.datastructures import ImmutableMultiDict
 
+from allyouneed.data.strict_json import parse_object
+from allyouneed.errors import DataError
+from allyouneed.language_codes import closest_code, spoken_language, standard_code
 from allyouneed.serve.ask import Ask
-from allyouneed.serve.directions import Direction
-from allyouneed.serve.html_text import HtmlText, xml_fault
-from allyouneed.serve.protocols.answers import Answer, always, in_json
-from allyouneed.serve.protocols.deepl_languages import Languages, shown
-from allyouneed.serve.protocols.deepl_request import Asked, read_translation, read_values
-from allyouneed.serve.refusal import Refusal
-from allyouneed.serve.server_settings import ServerSettings
+from allyouneed.serve.directions import Direction, between
+from allyouneed.serve.errors import Refusal
+from allyouneed.serve.html_text import HTML, XML, Dialect, HtmlText, xml_fault
+from allyouneed.serve.protocols.endpoints import Answer, always, in_json, read_form
+from allyouneed.serve.server_settings import MOST_FIELDS, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
+
+_SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
+    "EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
+    "EN-GB": {"EN-GB": "English (British)"},
+    "EN-US": {"EN-US": "English (American)"},
+    "NB": {"NB": "Norwegian (bokmål)"},
+    "PT": {"PT-BR": "Portuguese (Brazilian)", "PT-PT": "Portuguese (European)"},
+    "PT-BR": {"PT-BR": "Portuguese (Brazilian)"},
+    "PT-PT": {"PT-PT": "Portuguese (European)"},
+    "ZH": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+    "ZH-HANS": {"ZH": "Chinese (simplified)", "ZH-HANS": "Chinese (simplified)"},
+    "ZH-HANT": {"ZH-HANT": "Chinese (traditional)"},
+}
+"""Target languages that DeepL lists under other codes or names than ours."""
+
+
+class Languages:
+    """The served languages by DeepL's codes, which are read in any case.
+
+    Args:
+        names: Code -> English name of each language.
+        directions: What the models translate.
+    """
+
+    def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
+        self._names = names
+        self._directions = directions
+        self._sources = list(dict.fromkeys(each.source for each in directions))
+        self._targets = list(dict.fromkeys(each.target for each in directions))
+
+    def target(self, code: str) -> str:
+        """Return the models' code of a target language or of the closest variant.
+
+        Raises:
+            Refusal: The language is not served.
+        """
+        return _served(closest_code(code, self._targets), "target_lang")
+
+    def direction(self, source: str, target: str) -> Direction:
+        """Return the direction between two languages; between one and itself, it has no models.
+
+        Raises:
+            Refusal: A language is not served, or no model translates in this direction.
+        """
+        to = self.target(target)
+        origin = _served(closest_code(source, [*self._sources, to], is_source=True), "source_lang")
+        if found := between(self._directions, source, target):
+            return found
+        pair = f"'{shown(origin)}' => '{_deepl_code(to)}'"
+        raise Refusal(400, "no_direction", f"Unsupported language pair: {pair}.")
+
+    def sources(self) -> list[dict[str, Any]]:
+        """Return the source languages, as DeepL lists them."""
+        listed = {shown(code): self._names[code].partition(" (")[0] for code in self._sources}
+        return [{"language": code, "name": name} for code, name in sorted(listed.items())]
+
+    def targets(self) -> list[dict[str, Any]]:
+        """Return the target languages, as DeepL lists them."""
+        listed: dict[str, str] = {}
+        for code in self._targets:
+            listed |= _SHOWN.get(_deepl_code(code), {_deepl_code(code): self._names[code]})
+        return [
+            {"language": code, "name": name, "supports_formality": False}
+            for code, name in sorted(listed.items())
+        ]
+
+
+def shown(source: str) -> str:
+    """DeepL's code for a source language."""
+    return _deepl_code(source).partition("-")[0]
+
+
+def _deepl_code(code: str) -> str:
+    return "NB" if spoken_language(code) == "no" else standard_code(code).upper()
+
+
+def _served(found: str | None, field: str) -> str:
+    if found is None:
+        raise Refusal(400, "no_language", f"Value for '{field}' not supported.")
+    return found
+
+
+Values = Mapping[str, Any]
+_ON: Final = (True, "1", "true")
+_OFF: Final = (False, "0", "false")
+_MODEL_TYPES: Final = ("latency_optimized", "quality_optimized", "prefer_quality_optimized")
+_CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
+    "split_sentences": ("0", "1", "nonewlines"),
+    "preserve_formatting": _ON + _OFF,
+    "outline_detection": _ON + _OFF,
+    "show_billed_characters": _ON + _OFF,
+    "formality": ("default", "prefer_less", "prefer_more", "less", "more"),
+    "tag_handling": ("html", "xml"),
+    "model_type": _MODEL_TYPES,
+}
+_NOT_SERVED: Final = (
+    "glossary_id",
+    "glossary_ids",
+    "style_id",
+    "translation_memory_id",
+    "custom_instructions",
+)
+"""Fields that would change translations, if there were what they refer to."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a request to translate asks for."""
+
+    texts: list[str]
+    source: str | None
+    """DeepL's code of the source language; None: detected."""
+    target: str
+    """DeepL's code of the target language."""
+    joins_lines: bool
+    """Whether a sentence goes on after a line break."""
+    dialect: Dialect | None
+    """Language of the texts' tags, if they are not plain."""
+    is_xml: bool
+    """Whether the texts have to be well-formed XML."""
+    has_billed_characters: bool
+    """Whether the answer says how many characters each text has."""
+    model_type: str | None
+    """Type of the model, of which a server like this has only one."""
+
+
+def read_translation(values: Values, most_characters: int) -> Asked:
+    """Read the fields of a request to translate; unknown ones are ignored, as by DeepL.
+
+    Raises:
+        Refusal: A field is missing, has a value that DeepL does not know, or asks for what is not served.
+    """
+    for name, choices in _CHOICES.items():
+        if name in values and values[name] not in choices:
+            raise unsupported(name)
+    if values.get("formality") in ("less", "more"):
+        raise Refusal(400, "formality", "'formality' is not supported for given 'target_lang'.")
+    for name in _NOT_SERVED:
+        if name in values:
+            raise Refusal(400, "not_served", f"'{name}' is not supported: this server only translates texts.")
+    model_type = values.get("model_type")
+    return Asked(
+        _texts(values.get("text"), most_characters),
+        _code(values, "source_lang"),
+        _code(values, "target_lang") or "",
+        values.get("split_sentences") == "nonewlines",
+        _dialect(values),
+        values.get("tag_handling") == "xml",
+        values.get("show_billed_characters") in _ON,
+        model_type.removeprefix("prefer_") if model_type else None,
+    )
+
+
+def unsupported(name: str) -> Refusal:
+    """The refusal of a field's value."""
+    return Refusal(400, "value", f"Value for '{name}' not supported.")
+
+
+async def read_values(request: Request) -> Values:
+    """Read the fields that have a value: of a JSON object or a form, and of the query.
+
+    Raises:
+        Refusal: The body is not what its content type says.
+    """
+    found = {name: _listed(name, request.query_params.getlist(name)) for name in request.query_params}
+    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/json":
+        found |= _json_object(await request.body())
+    else:
+        form = ImmutableMultiDict(await read_form(request))
+        found |= {name: _listed(name, form.getlist(name)) for name in form}
+    return {name: value for name, value in found.items() if value not in (None, "")}
+
+
+def _listed(name: str, values: list[Any]) -> Any:
+    return values if name == "text" else values[0]
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    if not body:
+        return {}
+    try:
+        return parse_object(body.decode(), MOST_FIELDS)
+    except (UnicodeDecodeError, DataError):
+        raise Refusal(400, "not_json", "Bad request. Reason: the body is not a JSON object.") from None
+
+
+def _texts(value: Any, most_characters: int) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not texts:
+        raise Refusal(400, "no_text", "Parameter 'text' not specified.")
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise unsupported("text")
+    if len(texts) > MOST_TEXTS:
+        raise Refusal(413, "too_many_texts", f"Request size exceeds the limit of {MOST_TEXTS} texts.")
+    if max(map(len, texts)) > most_characters:
+        message = f"Request size exceeds the limit of {most_characters} characters per text."
+        raise Refusal(413, "too_long", message)
+    return texts
+
+
+def _code(values: Values, name: Literal["source_lang", "target_lang"]) -> str | None:
+    code = values.get(name)
+    if code is not None and not isinstance(code, str):
+        raise unsupported(name)
+    return code
+
+
+def _dialect(values: Values) -> Dialect | None:
+    """The language of tags."""
+    handling, ignored = values.get("tag_handling"), values.get("ignore_tags", [])
+    names = ignored.split(",") if isinstance(ignored, str) else ignored
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise unsupported("ignore_tags")
+    dialects = {"html": HTML, "xml": XML}
+    return dialects[handling].without(name.strip() for name in names) if handling else None
+
 
 _UNLIMITED: Final = 1_000_000_000_000
 """The limit of characters that DeepL names if there is none."""

@@ -1,25 +1,266 @@
 """The protocol of LibreTranslate 1.9 (https://docs.libretranslate.com), for its clients."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
 from allyouneed.config.run import SearchSettings
+from allyouneed.data.strict_json import parse_object
 from allyouneed.data.words import has_letters
+from allyouneed.errors import DataError
+from allyouneed.language_codes import closest_code, standard_code
 from allyouneed.serve.ask import Ask
-from allyouneed.serve.directions import AUTO, Direction, Route, to_itself
+from allyouneed.serve.directions import AUTO, Direction, Route, between, to_itself
+from allyouneed.serve.errors import Refusal
 from allyouneed.serve.html_text import HtmlText
-from allyouneed.serve.protocols.answers import Answer, always, in_json
-from allyouneed.serve.protocols.libretranslate_languages import UNKNOWN, Languages, detection
-from allyouneed.serve.protocols.libretranslate_request import read_fields, require_sizes
-from allyouneed.serve.protocols.libretranslate_specification import SPECIFICATION
-from allyouneed.serve.refusal import Refusal
-from allyouneed.serve.server_settings import ServerSettings
+from allyouneed.serve.protocols.endpoints import Answer, always, in_json, read_form
+from allyouneed.serve.server_settings import MOST_BEAMS, MOST_FIELDS, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
+
+_MOST_CHARACTERS: Final = 40
+UNKNOWN: Final = "en"
+"""The language that LibreTranslate names, with confidence 0, for a text that has none."""
+
+
+class Languages:
+    """The served languages by LibreTranslate's codes.
+
+    Every language can also be "translated" to itself.
+
+    Args:
+        names: Code -> English name of each language.
+        directions: What the models translate.
+    """
+
+    def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
+        self._names = names
+        self._directions = directions
+
+    def direction(self, source: str, target: str) -> Direction:
+        """Return the direction between two languages; between one and itself, it has no models.
+
+        Raises:
+            Refusal: A language is not served, or no model translates in this direction.
+        """
+        codes = self.require(source, is_source=True), self.require(target)
+        if found := between(self._directions, source, target):
+            return found
+        origin, to = (f"{self._names[code]} ({shown(code)})" for code in codes)
+        message = f"{to} is not available as a target language from {origin}"
+        raise Refusal(400, "no_direction", message)
+
+    def require(self, code: str, *, is_source: bool = False) -> str:
+        """Return the models' code of a language.
+
+        Raises:
+            Refusal: The language is not served.
+        """
+        if (found := closest_code(code, self._names, is_source=is_source)) is None:
+            raise Refusal(400, "no_language", f"{code.lower()[:_MOST_CHARACTERS]} is not supported")
+        return found
+
+    def description(self) -> list[dict[str, Any]]:
+        """Return the languages, each with its targets, as LibreTranslate describes them."""
+        pairs = {(each.source, each.target) for each in self._directions}
+        return [
+            {
+                "code": shown(code),
+                "name": name,
+                "targets": sorted(shown(to) for to in self._names if to == code or (code, to) in pairs),
+            }
+            for code, name in self._names.items()
+        ]
+
+    def first_target(self) -> dict[str, str]:
+        """Return the target language of the first model."""
+        code = next((each.target for each in self._directions), UNKNOWN)
+        return {"code": shown(code), "name": self._names.get(code, "English")}
+
+
+def detection(code: str, probability: float) -> dict[str, Any]:
+    """A detected language, with its probability in percent, as LibreTranslate describes it."""
+    return {"confidence": float(round(100 * probability)), "language": shown(code)}
+
+
+def shown(code: str) -> str:
+    """LibreTranslate's code for a language."""
+    return "zh-Hans" if standard_code(code) == "zh" else standard_code(code)
+
+
+_TEXT: Final = {"type": "string"}
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+_LANGUAGE: Final = {"type": "object", "properties": {"code": _TEXT, "name": _TEXT, "targets": _TEXTS}}
+_DETECTION: Final = {"type": "object", "properties": {"confidence": {"type": "number"}, "language": _TEXT}}
+_TRANSLATION: Final = {
+    "type": "object",
+    "required": ["translatedText"],
+    "properties": {
+        "translatedText": {"description": "A string, or a list if q is one."},
+        "detectedLanguage": _DETECTION,
+        "alternatives": {"type": "array", "description": "Strings, or lists of them if q is a list."},
+    },
+}
+_ERROR: Final = {"type": "object", "required": ["error"], "properties": {"error": _TEXT}}
+
+
+def _endpoint(answer: dict[str, Any], **fields: str) -> dict[str, Any]:
+    """An endpoint from the schema of its answer and the descriptions of its form's fields."""
+    refused = {str(status): {"description": "refused", "schema": _ERROR} for status in (400, 403, 429)}
+    return {
+        "consumes": ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"],
+        "parameters": [
+            {"in": "formData", "name": name, "type": "string", "description": description}
+            for name, description in fields.items()
+        ],
+        "responses": {"200": {"description": "answered", "schema": answer}, **(refused if fields else {})},
+    }
+
+
+_KEY: Final = "The server's token, if it needs one."
+SPECIFICATION: Final[dict[str, Any]] = {
+    "swagger": "2.0",
+    "info": {"title": "allyouneed: LibreTranslate's protocol", "version": "1.9"},
+    "basePath": "/",
+    "produces": ["application/json"],
+    "paths": {
+        "/translate": {
+            "post": _endpoint(
+                _TRANSLATION,
+                q="A text; in JSON also a list of texts.",
+                source='Code of the source language, or "auto".',
+                target="Code of the target language.",
+                format='"text" or "html", where what is between tags is translated.',
+                alternatives="Number of further translations.",
+                api_key=_KEY,
+            )
+        },
+        "/detect": {
+            "post": _endpoint({"type": "array", "items": _DETECTION}, q="A text.", api_key=_KEY),
+        },
+        "/languages": {"get": _endpoint({"type": "array", "items": _LANGUAGE})},
+        "/frontend/settings": {"get": _endpoint({"type": "object"})},
+        "/health": {"get": _endpoint({"type": "object", "properties": {"status": _TEXT}})},
+    },
+}
+
+
+_JSON: Final = "application/json"
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The fields of a request: of its JSON object, or of its query and form."""
+
+    values: Mapping[str, Any]
+    are_json: bool
+
+    def texts(self) -> str | list[str]:
+        """Return `q`, in a form with line feeds as line ends.
+
+        Raises:
+            Refusal: It is missing, or not text.
+        """
+        text = self.values.get("q")
+        if not text:
+            raise missing("q")
+        texts = text if isinstance(text, list) else [text]
+        if not all(isinstance(each, str) for each in texts):
+            raise invalid("q parameter is not a text or a list of texts")
+        if not self.are_json:
+            texts = [each.replace("\r\n", "\n").replace("\r", "\n") for each in texts]
+        return texts if isinstance(text, list) else texts[0]
+
+    def language(self, name: Literal["source", "target"]) -> str:
+        """Return a language code.
+
+        Raises:
+            Refusal: It is missing.
+        """
+        code = self.values.get(name)
+        if not code:
+            raise missing(name)
+        return str(code)
+
+    def num_alternatives(self) -> int:
+        """Return the number of translations wanted besides the best one.
+
+        Raises:
+            Refusal: It is not a number, or too large.
+        """
+        most = MOST_BEAMS - 1
+        try:
+            number = max(0, int(self.values.get("alternatives", 0)))
+        except (TypeError, ValueError):
+            raise invalid("alternatives parameter is not a number") from None
+        if number > most:
+            raise invalid(f"alternatives parameter must be <= {most}")
+        return number
+
+    def is_html(self) -> bool:
+        """Whether the format is HTML.
+
+        Raises:
+            Refusal: The format is unknown.
+        """
+        text_format = self.values.get("format") or "text"
+        if text_format not in ("text", "html"):
+            raise Refusal(400, "unknown_format", f"{text_format} format is not supported")
+        return bool(text_format == "html")
+
+
+def require_sizes(texts: str | list[str], most_characters: int) -> None:
+    """Check the number of texts and their lengths.
+
+    Raises:
+        Refusal: There are too many, or one is too long.
+    """
+    each = [texts] if isinstance(texts, str) else texts
+    for size, limit in ((len(each), MOST_TEXTS), (max(map(len, each)), most_characters)):
+        if size > limit:
+            raise invalid(f"request ({size}) exceeds text limit ({limit})")
+
+
+def missing(name: str) -> Refusal:
+    """The refusal of a request without a field."""
+    return invalid(f"missing {name} parameter")
+
+
+def invalid(reason: str) -> Refusal:
+    """The refusal of a request with a wrong field."""
+    return Refusal(400, "invalid_request", f"Invalid request: {reason}")
+
+
+async def read_fields(request: Request) -> Fields:
+    """Read the fields of a request: a JSON object, or the query and a form, of which the query comes first.
+
+    Several `q` make a list; of other equal fields, the first one counts.
+
+    Raises:
+        Refusal: The body is not what its content type says.
+    """
+    kind = request.headers.get("Content-Type", "").split(";")[0].strip().lower()
+    if kind == _JSON or (kind.startswith("application/") and kind.endswith("+json")):
+        return Fields(_json_object(await request.body()), are_json=True)
+    form, query = await read_form(request), request.query_params.multi_items()
+    texts = [value for name, value in query if name == "q"] or [value for name, value in form if name == "q"]
+    values: dict[str, Any] = dict(reversed(query + form))
+    return Fields(values | ({"q": texts} if len(texts) > 1 else {}), are_json=False)
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    try:
+        return parse_object(body.decode(), MOST_FIELDS)
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} is not UTF-8"
+    except DataError as error:
+        reason = error.messages[0].partition("(")[2].partition(");")[0]
+    raise Refusal(400, "not_json", "Invalid JSON format" + (f": {reason}" if reason else ""))
+
 
 OPEN_PATHS: Final = frozenset({"/languages", "/frontend/settings", "/health", "/spec"})
 """Paths for which clients send no token even if they have one."""

@@ -20,9 +20,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from allyouneed.serve.ask import Ask, Translated
 from allyouneed.serve.directions import Direction, closest
-from allyouneed.serve.error_forms import own_form
+from allyouneed.serve.errors import Refusal, own_form
 from allyouneed.serve.exchanges import current
-from allyouneed.serve.refusal import Refusal
 from allyouneed.serve.server_settings import MOST_BODY_BYTES, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
 

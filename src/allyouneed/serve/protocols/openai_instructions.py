@@ -9,8 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from allyouneed.serve.directions import Direction
-from allyouneed.serve.language_names import NAMED, language_code
+from allyouneed.serve.directions import NAMED, Direction, language_code
 
 Languages = tuple[str | None, str]
 """Codes of the source language, if it is named, and of the target language."""

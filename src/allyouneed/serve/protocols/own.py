@@ -11,12 +11,11 @@ from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.serve.ask import Ask, Translated
+from allyouneed.serve.errors import Body, Refusal, StrictRoute
 from allyouneed.serve.exchanges import current
-from allyouneed.serve.refusal import Refusal
-from allyouneed.serve.security import AUTHORISED
+from allyouneed.serve.guard import AUTHORISED
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
-from allyouneed.serve.strict import Body, StrictRoute
 from allyouneed.tasks.translation.outputs import Translation
 
 _LONGEST_TEXT = 1_000_000  # the server's own limit is lower, and may be set

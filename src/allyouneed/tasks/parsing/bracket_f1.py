@@ -11,7 +11,7 @@ from typing import Protocol
 
 from allyouneed.errors import DataError
 from allyouneed.evaluation.score import Score
-from allyouneed.tasks.parsing.labels import without_function
+from allyouneed.tasks.parsing.trees import without_function
 from allyouneed.version import __version__
 
 Span = tuple[str, int, int]

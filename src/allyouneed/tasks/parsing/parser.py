@@ -5,14 +5,12 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import count, tee
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
-from allyouneed.config.bounds import Batch, Workers
-from allyouneed.config.documented import takes
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
-from allyouneed.config.settings import Config
+from allyouneed.config.settings import Batch, Config, Workers, takes
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
@@ -20,19 +18,16 @@ from allyouneed.inference.attention_capture import capture_attention, only_model
 from allyouneed.inference.batching import Batching
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
-from allyouneed.inference.futures import gather
 from allyouneed.inference.generate import generate
 from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.scheduler import Scheduler, Source
-from allyouneed.inference.search_plan import SearchPlan
+from allyouneed.inference.search_plan import SearchPlan, gather
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
-from allyouneed.tasks.parsing.joined_tree_constraint import JoinedTreeConstraint
 from allyouneed.tasks.parsing.linearisation import ending
-from allyouneed.tasks.parsing.penn_words import penn_words
 from allyouneed.tasks.parsing.tree_cleaning import clean
-from allyouneed.tasks.parsing.tree_constraint import TreeConstraint
+from allyouneed.tasks.parsing.tree_constraint import JoinedTreeConstraint, TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.tasks.parsing.word_features import WordFeatures, as_shown
@@ -42,10 +37,37 @@ from allyouneed.tasks.requests import (
     Id,
     ParseRequest,
     TextOrWords,
+    combined_search,
     require_all,
     require_one_each,
 )
-from allyouneed.tasks.search_options import combined_search
+
+_TYPEWRITTEN = str.maketrans({"“": "``", "”": "''", "‘": "` ", "’": "'", "—": "--", "–": "--", "…": "..."})
+"""The Treebank has no other quotes and dashes. NLTK splits them off, and tells opening from closing quotes by
+the spaces around them. It would not split off an opening single quote; hence the space after that."""
+
+
+def penn_words(sentence: str) -> list[str]:
+    """Words and punctuation of one sentence: `ca n't`, `` `` '' `` for quotes, the final full stop alone.
+
+    Raises:
+        UsageError: NLTK is not installed.
+    """
+    return [unescaped(word) for word in _tokenizer().tokenize(sentence.translate(_TYPEWRITTEN))]
+
+
+@cache
+def _tokenizer() -> Any:
+    try:
+        from nltk.tokenize.treebank import TreebankWordTokenizer
+    except ImportError:
+        raise UsageError(
+            "splitting sentences into words needs NLTK; pip install 'allyouneed[parsing]',"
+            " or give words with spaces between them (tokenized)",
+            settings=["tokenized"],
+        ) from None
+    return TreebankWordTokenizer()
+
 
 MAX_TOKENS = 2_048
 """A longer sentence is refused: the cost grows with the square of the length."""

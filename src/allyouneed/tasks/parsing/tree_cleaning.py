@@ -5,9 +5,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from allyouneed.tasks.parsing.labels import without_function
-from allyouneed.tasks.parsing.non_words import CODE, NO_WORDS, TRACE
-from allyouneed.tasks.parsing.trees import Constituent, PlacedTree, Tree
+from allyouneed.tasks.parsing.trees import (
+    CODE,
+    NO_WORDS,
+    TRACE,
+    Constituent,
+    PlacedTree,
+    Tree,
+    without_function,
+)
 
 ONLY_TRACES: Final = "trees of nothing but traces, left out"
 """Note of a report on trees without a word."""

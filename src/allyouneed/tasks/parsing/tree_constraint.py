@@ -1,4 +1,4 @@
-"""The parsing constraint: every output is one balanced tree with exactly one leaf per word."""
+"""The parsing constraints: every output is one balanced tree with exactly one leaf per word."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.symbols import END, UNKNOWN
-from allyouneed.tasks.parsing.linearisation import ending
+from allyouneed.tasks.parsing.linearisation import ending, is_word, symbols_per_word
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
 
 _WORDS_LEFT, _TOKENS_LEFT, _DEPTH, _IS_EMPTY, _STACK = range(5)
@@ -125,3 +125,114 @@ class TreeConstraint:
             for combination in range(_NUM_COMBINATIONS)
         ]
         return np.concatenate([*rows, (tokens == END)[None]])
+
+
+_WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _WORD_SYMBOLS = range(5)
+"""Columns of a state: words not yet complete; open constituents, and the most that may be open; number of
+symbols written of the current word; then, if outputs have endings or words, those of the words, last word
+first."""
+
+
+class JoinedTreeConstraint:
+    """Restricts the symbols of a `TreeVocabulary` to a single tree; implements `restrictions.Constraint`.
+
+    Before a word, only as many constituents may open as the words left can close; the first word opens at
+    least one. After a word, at least one constituent stays open; after the last word, all close.
+
+    Args:
+        vocabulary: Vocabulary of the outputs, with joined brackets.
+        symbols_of: Returns a symbol for each word of a source, given its ids with the end symbol; if outputs
+            have endings or words, those of the word.
+        config: Search settings; `max_extra_tokens` and `max_length` limit the tokens of an output.
+        max_positions: Number of positions of the model, if limited.
+        max_depth: Maximum depth of nested constituents.
+    """
+
+    def __init__(
+        self,
+        vocabulary: TreeVocabulary,
+        symbols_of: Callable[[Sequence[int]], Sequence[str]],
+        config: SearchConfig,
+        max_positions: int | None = None,
+        max_depth: int = 100,
+    ) -> None:
+        self._symbols_of, self._max_depth = symbols_of, max_depth
+        self._per_word = symbols_per_word(vocabulary.tags)
+        self._max_extra_tokens = config.max_extra_tokens
+        self._limits = [limit for limit in (config.max_length, max_positions) if limit is not None]
+        symbols = ["" if token <= UNKNOWN else symbol for token, symbol in enumerate(vocabulary.symbols)]
+        self._opens = np.array([symbol.startswith("(") for symbol in symbols])
+        self._closes = np.array([symbol.startswith(")") for symbol in symbols])
+        is_of_word = np.array([is_word(symbol) for symbol in symbols])
+        self._adds = np.array([symbol != "" for symbol in symbols])
+        self._adds &= ~(self._opens | self._closes | is_of_word)
+        self._begun = np.array([sum(map(bool, s.split("("))) if s.startswith("(") else 0 for s in symbols])
+        self._ended = np.array([int(s[1:]) if s.startswith(")") else 0 for s in symbols])
+        self._most_begun, self._most_ended = (
+            min(int(numbers.max()), max_depth) for numbers in (self._begun, self._ended)
+        )
+        self._word_comes_first = vocabulary.tags == "words"  # before what opens; an ending comes after it
+        of_words = {"endings": self._adds, "words": is_of_word}.get(vocabulary.tags, np.zeros(0, bool))
+        self._word_symbols = np.flatnonzero(of_words).tolist()
+        self._place_of = {vocabulary.symbols[token]: place for place, token in enumerate(self._word_symbols)}
+        self.table = self._build_table()
+
+    def start(self, sources: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+        """The states of empty outputs (sentences, columns); sources include their end symbols."""
+        words = [self._symbols_of(source) for source in sources]
+        longest = max(map(len, words)) if self._word_symbols else 0
+        states = np.zeros((len(sources), _WORD_SYMBOLS + longest), np.int64)
+        for state, source, of_source in zip(states, sources, words, strict=True):
+            state[_WORDS_LEFT] = len(of_source)
+            tokens = min([len(source) + self._max_extra_tokens, *self._limits])
+            # Without room for all symbols and the end symbol, nothing may open: there is no tree.
+            state[_DEEPEST] = self._max_depth * (tokens > self._per_word * len(of_source))
+            if self._word_symbols:
+                places = [self._place_of[symbol] for symbol in of_source]
+                state[_WORD_SYMBOLS : _WORD_SYMBOLS + len(places)] = places[::-1]
+        return states
+
+    def classify(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The class (sentences, beams) of each state: kind of the next symbol, least and most brackets."""
+        words, depth, deepest, num_written = np.moveaxis(states[..., :_WORD_SYMBOLS], -1, 0)
+        room = np.minimum(deepest, self._most_ended * words) - depth
+        opening = (depth == 0) * (self._most_begun + 1) + room.clip(0, self._most_begun)
+        least = np.where(words == 1, depth, depth - np.minimum(deepest, self._most_ended * (words - 1)))
+        most = np.where(words == 1, depth, depth - 1)
+        least, most = least.clip(0, self._most_ended), most.clip(0, self._most_ended)
+        closing = self._first_closing + least * (self._most_ended + 1) + most
+        found = np.where(num_written == int(self._word_comes_first), opening, self._any_tag)
+        if self._word_symbols:
+            place = (_WORD_SYMBOLS + np.maximum(words - 1, 0))[..., None]
+            writing = self._first_word_class + np.take_along_axis(states, place, -1)[..., 0]
+            found = np.where(num_written == int(not self._word_comes_first), writing, found)
+        found = np.where(num_written == self._per_word - 1, closing, found)
+        return np.where(words == 0, len(self.table) - 1, found)
+
+    def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The states after one more token (sentences, beams) each."""
+        states = states.copy()
+        depth = states[..., _DEPTH] + self._begun[tokens] - self._ended[tokens]
+        states[..., _DEPTH] = depth.clip(0, self._max_depth)  # beams without a hypothesis write anything
+        num_written = states[..., _NUM_WRITTEN] + 1
+        states[..., _NUM_WRITTEN] = num_written % self._per_word
+        is_whole = num_written == self._per_word
+        states[..., _WORDS_LEFT] = np.maximum(states[..., _WORDS_LEFT] - is_whole, 0)
+        return states
+
+    def _build_table(self) -> NDArray[np.bool_]:
+        """Allowed tokens (classes, vocab): rows for opening and closing symbols, any tag, words; the end."""
+        begun, ended = np.arange(self._most_begun + 1), np.arange(self._most_ended + 1)
+        opening = [
+            self._opens & (self._begun >= least) & (self._begun <= most) for least in (0, 1) for most in begun
+        ]
+        closing = [
+            self._closes & (self._ended >= least) & (self._ended <= most) for least in ended for most in ended
+        ]
+        words = np.zeros((len(self._word_symbols), len(self._opens)), bool)
+        words[range(len(words)), self._word_symbols] = True
+        self._first_closing = len(opening)
+        self._any_tag = len(opening) + len(closing)
+        self._first_word_class = self._any_tag + 1
+        end = np.arange(len(self._opens)) == END
+        return np.concatenate([np.array([*opening, *closing, self._adds]), words, end[None]])

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from allyouneed.config.bounds import Batch, Workers, require_counts
 from allyouneed.config.run import SearchConfig, SearchSettings
-from allyouneed.config.settings import Config
+from allyouneed.config.settings import Batch, Config, Workers, require_counts
 from allyouneed.errors import UsageError
-from allyouneed.tasks.search_options import combined_search
+from allyouneed.tasks.requests import combined_search
 
 
 class TranslateConfig(Config):

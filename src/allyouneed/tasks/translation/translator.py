@@ -5,9 +5,8 @@ from functools import partial
 from itertools import count, tee
 from typing import Literal, Unpack
 
-from allyouneed.config.bounds import require_counts
-from allyouneed.config.documented import takes
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
+from allyouneed.config.settings import require_counts, takes
 from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import TextPart
 from allyouneed.data.tokenizer import Tokenizer
@@ -28,13 +27,17 @@ from allyouneed.tasks.requests import (
     require_all,
     require_one_each,
 )
-from allyouneed.tasks.translation.encoded_texts import EncodedText, encode_text, joined_answers, parts_of
 from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
-from allyouneed.tasks.translation.outputs import Part, Translation
+from allyouneed.tasks.translation.outputs import Part, PartMaker, Translation, growing_texts
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
-from allyouneed.tasks.translation.parts import PartMaker, growing_texts
-from allyouneed.tasks.translation.queued import QueuedTranslator
-from allyouneed.tasks.translation.text_encoder import TextEncoder
+from allyouneed.tasks.translation.submission import QueuedTranslator
+from allyouneed.tasks.translation.text_encoder import (
+    EncodedText,
+    TextEncoder,
+    encode_text,
+    joined_answers,
+    parts_of,
+)
 
 
 class Translator:

@@ -9,11 +9,11 @@ from collections import Counter
 
 import sacrebleu
 
+from allyouneed.lab.demo.demo_run import nearest_sentence, translate_word_by_word
 from allyouneed.lab.demo.grammar import DemoCorpus, DemoPair, demo_dictionary, generate_demo_corpus
 from allyouneed.lab.demo.grammar.constructions import CONSTRUCTIONS
 from allyouneed.lab.demo.grammar.grammar_corpus import LONGEST_IN_TEST, LONGEST_IN_TRAIN, SHARE_OF_LONGER
 from allyouneed.lab.demo.grammar.lexicon import NOUNS, VERBS
-from allyouneed.lab.demo.yardsticks import nearest_sentence, translate_word_by_word
 
 
 def test_parts_have_the_sizes_asked_for_and_share_no_source(

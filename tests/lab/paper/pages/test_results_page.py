@@ -19,9 +19,8 @@ from allyouneed.lab.paper.experiment import CURVE, FAILED, Experiment, Results, 
 from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.pages import curves_page
 from allyouneed.lab.paper.pages.figure_legend import figure_explanation, figure_title
-from allyouneed.lab.paper.pages.result_files import write_report
 from allyouneed.lab.paper.pages.results_index import write_index
-from allyouneed.lab.paper.pages.results_page import as_page, main_table, read_table
+from allyouneed.lab.paper.pages.results_page import as_page, main_table, read_table, write_report
 from allyouneed.lab.paper.pages.results_table import VERDICTS, results_table
 from allyouneed.lab.paper.scales import SCALES
 

@@ -2,7 +2,6 @@
 
 from allyouneed.lab.demo.grammar.expressions import DETERMINERS
 from allyouneed.lab.demo.grammar.lexicon import Case
-from allyouneed.lab.demo.grammar.phrase_trees import Leaf, Phrase, Tree
 from allyouneed.lab.demo.grammar.realisation import (
     COMMA,
     Language,
@@ -13,7 +12,7 @@ from allyouneed.lab.demo.grammar.realisation import (
     slots,
     spell,
 )
-from allyouneed.lab.demo.grammar.syntax import Clause, NounPhrase, is_personal
+from allyouneed.lab.demo.grammar.syntax import Clause, Leaf, NounPhrase, Phrase, Tree, is_personal
 from allyouneed.lab.demo.grammar.verbs import BE, english_verbs
 
 AFTER_VERBS = "verbs pronoun particle object predicate adjunct time inner"

@@ -2,7 +2,6 @@
 
 from allyouneed.lab.demo.grammar.expressions import DETERMINERS, NUMBERS
 from allyouneed.lab.demo.grammar.lexicon import Case, Noun
-from allyouneed.lab.demo.grammar.phrase_trees import Leaf, Phrase, Tree
 from allyouneed.lab.demo.grammar.realisation import (
     COMMA,
     NOT,
@@ -14,7 +13,7 @@ from allyouneed.lab.demo.grammar.realisation import (
     slots,
     spell,
 )
-from allyouneed.lab.demo.grammar.syntax import Clause, NounPhrase, is_personal
+from allyouneed.lab.demo.grammar.syntax import Clause, Leaf, NounPhrase, Phrase, Tree, is_personal
 from allyouneed.lab.demo.grammar.verbs import german_verbs
 
 FIELD = "pronoun time adverb known not adjunct new prepositional predicate"

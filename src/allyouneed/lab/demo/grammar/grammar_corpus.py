@@ -11,10 +11,17 @@ from allyouneed.lab.demo.grammar.english import ENGLISH
 from allyouneed.lab.demo.grammar.expressions import BY
 from allyouneed.lab.demo.grammar.german import GERMAN
 from allyouneed.lab.demo.grammar.lexicon import Noun, Verb
-from allyouneed.lab.demo.grammar.phrase_trees import bracketed, sentence_text, word_alignment, written
 from allyouneed.lab.demo.grammar.realisation import sentence_tree
 from allyouneed.lab.demo.grammar.sentence_sampling import Sampler
-from allyouneed.lab.demo.grammar.syntax import Clause, NounPhrase, Sentence
+from allyouneed.lab.demo.grammar.syntax import (
+    Clause,
+    NounPhrase,
+    Sentence,
+    bracketed,
+    sentence_text,
+    word_alignment,
+    written,
+)
 from allyouneed.lab.demo.grammar.verbs import BE
 
 SHORTEST = 7

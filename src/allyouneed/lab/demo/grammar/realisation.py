@@ -4,14 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from allyouneed.lab.demo.grammar.lexicon import Case
-from allyouneed.lab.demo.grammar.phrase_trees import Leaf, Phrase, Tree
 from allyouneed.lab.demo.grammar.syntax import (
     Adjunct,
     Clause,
     Fixed,
+    Leaf,
     Nominal,
     NounPhrase,
+    Phrase,
     Sentence,
+    Tree,
     Wording,
     wording,
 )

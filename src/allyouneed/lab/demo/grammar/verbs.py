@@ -3,8 +3,7 @@
 from typing import Literal
 
 from allyouneed.lab.demo.grammar.lexicon import Verb, VerbForms
-from allyouneed.lab.demo.grammar.phrase_trees import Leaf
-from allyouneed.lab.demo.grammar.syntax import Clause, agreement
+from allyouneed.lab.demo.grammar.syntax import Clause, Leaf, agreement
 
 Form = Literal["finite", "infinitive", "participle", "gerund"]
 ENGLISH_TAGS = {"infinitive": "VB", "participle": "VBN", "gerund": "VBG"}

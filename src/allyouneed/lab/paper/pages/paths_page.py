@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 
 from allyouneed.explorer.html_parts import finish_panel, heading, legend_of, panel, plot
 from allyouneed.lab.paper.experiment import Results
-from allyouneed.lab.paper.paths import KINDS, accuracy_of, lengths
-from allyouneed.lab.paper.recall_tasks import NUM_ANSWERS, TASKS
+from allyouneed.lab.paper.paths import KINDS, NUM_ANSWERS, TASKS, accuracy_of, lengths
 
 
 def sections(results: Results) -> Iterator[str]:

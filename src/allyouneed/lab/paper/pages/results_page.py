@@ -1,4 +1,4 @@
-"""The results of `reproduce` as an HTML page with plots, in one file."""
+"""The results of `reproduce` as an HTML page with plots, in one file, and all files of results."""
 
 import base64
 import html
@@ -7,7 +7,7 @@ import statistics
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from matplotlib.figure import Figure
@@ -17,8 +17,9 @@ from allyouneed.explorer.page import json_in_html
 from allyouneed.lab.paper.experiment import Results, Row
 from allyouneed.lab.paper.pages import curves_page, paths_page, scaling_page, table1_page
 from allyouneed.lab.paper.pages.figure_legend import figure_title
-from allyouneed.lab.paper.pages.results_table import VERDICTS, Cell, ResultsTable
-from allyouneed.lab.paper.pages.results_text import pictures
+from allyouneed.lab.paper.pages.results_table import VERDICTS, Cell, ResultsTable, results_table
+from allyouneed.lab.paper.pages.results_text import as_csv, as_markdown, pictures
+from allyouneed.storage.publish import write_text
 
 SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
     "table1": table1_page.sections,
@@ -193,3 +194,20 @@ def _panels(results: Results, rows: Sequence[Row], figure: str) -> Iterator[Figu
         axes.grid(axis="x", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         yield picture
+
+
+def write_report(results: Results) -> list[Path]:
+    """Write `results.md`, `results.csv` and `results.html` into the experiment's folder.
+
+    Raises:
+        DiskError: A file cannot be written.
+    """
+    table, folder = results_table(results), results.directory
+    texts = {
+        folder / "results.md": as_markdown(results, table),
+        folder / "results.csv": as_csv(results),
+        folder / "results.html": as_page(results, table),
+    }
+    for path, text in texts.items():
+        write_text(path, text)
+    return list(texts)

@@ -8,9 +8,8 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from allyouneed.explorer.html_parts import finish_panel, heading, panel, plot
-from allyouneed.lab.paper.dot_products import NUM_BINS, WIDEST
 from allyouneed.lab.paper.experiment import Results
-from allyouneed.lab.paper.scaling import D_K, KINDS, random_row
+from allyouneed.lab.paper.scaling import D_K, KINDS, NUM_BINS, WIDEST, random_row
 
 _LEAST_DENSITY = 1e-5
 _PANELS = {"variance": "variance of q.k", "softmax_gradient": "gradient of the softmax, 1 at most"}

@@ -1,0 +1,274 @@
+"""Options that several commands have: numbers, device, search, configuration, continuation, engine."""
+
+import contextlib
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, make_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from allyouneed.config.run import DecodingPrecision, SearchConfig, SearchSettings
+from allyouneed.config.settings import MAX_COUNT, MAX_OUTPUTS, MAX_THREADS
+from allyouneed.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+    from allyouneed.config.run import RunConfig
+    from allyouneed.hardware.cluster import Cluster
+
+
+_GREATEST = 1e30
+
+
+def _whole(_: type, tokens: Sequence[Any]) -> int:
+    """Convert digits to a number; a fraction is rejected, not rounded."""
+    written = str(tokens[0].value)
+    if not re.fullmatch("[+-]?[0-9][0-9_]*", written):
+        raise ValueError(f"{written!r} is not a whole number")
+    return int(written)
+
+
+def between(least: int, most: int) -> Parameter:
+    """A whole number from `least` to `most`."""
+    return Parameter(converter=_whole, validator=Number(gte=least, lte=most))
+
+
+def _check_positive(_: type, value: float | None) -> None:
+    if value is not None and not 0 < value <= _GREATEST:  # nan is neither
+        raise ValueError(f"Must be > 0 and <= {_GREATEST:g}.")
+
+
+def _check_finite(_: type, value: float | None) -> None:
+    if value is not None and not -_GREATEST <= value <= _GREATEST:
+        raise ValueError(f"Must be >= -{_GREATEST:g} and <= {_GREATEST:g}.")
+
+
+def _check_share(_: type, value: float | None) -> None:
+    if value is not None and not 0 <= value <= 1:
+        raise ValueError("Must be >= 0 and <= 1.")
+
+
+SEVERAL = Parameter(consume_multiple=True)
+"""An option that takes several values."""
+
+Whole = Annotated[int, Parameter(converter=_whole)]
+"""A whole number whose bounds the configuration checks."""
+AtLeastOne = Annotated[int, between(1, MAX_COUNT)]
+Threads = Annotated[int, between(1, MAX_THREADS)]
+"""Number of threads or processes."""
+Port = Annotated[int, between(0, 65_535)]
+Outputs = Annotated[int, between(1, MAX_OUTPUTS)]
+"""Number of outputs per input."""
+Positive = Annotated[float, Parameter(validator=_check_positive)]
+Finite = Annotated[float, Parameter(validator=_check_finite)]
+Share = Annotated[float, Parameter(validator=_check_share)]
+
+
+Device = Annotated[
+    Literal["auto", "cpu", "cuda", "mps", "xpu"],
+    Parameter(
+        help="Device to compute on: `cuda` (NVIDIA, AMD), `mps` (Apple), `xpu` (Intel) or `cpu`; "
+        "`auto` uses the accelerator if there is one."
+    ),
+]
+
+
+def torch_device(name: Device) -> "torch.device":
+    """The device of that name; for `auto`, the fastest kind available.
+
+    Raises:
+        UsageError: This machine has no such device, or torch cannot use it.
+    """
+    import torch
+
+    available = available_devices()
+    if name == "auto":
+        return torch.device(available[0])
+    if name not in available:
+        raise UsageError(
+            f"--device {name}: torch {torch.__version__} finds none on this machine, "
+            f"only {', '.join(available)}; see `allyouneed doctor`"
+        )
+    return torch.device(name)
+
+
+def available_devices() -> list[str]:
+    """Kinds of device that torch can use here, fastest first."""
+    import torch
+
+    accelerator = torch.accelerator.current_accelerator(check_available=True)
+    return ["cpu"] if accelerator is None else [accelerator.type, "cpu"]
+
+
+_ELSEWHERE = {"alignments", "alignment_layer", "alignment_head"}
+"""Settings without an option here: `translate` has a flag for the first; the others belong to models."""
+
+
+class _Given:
+    """Search settings; by default the model's own."""
+
+    def settings(self) -> SearchSettings:
+        """The settings that were given."""
+        given = {name: value for name, value in asdict(cast(Any, self)).items() if value is not None}
+        return cast(SearchSettings, given)
+
+
+def _option(name: str) -> tuple[str, Any, Any]:
+    setting = SearchConfig.model_fields[name]
+    kind: Any = Whole if int in _kinds(setting.annotation) else setting.annotation
+    if name == "mbr":
+        kind = Outputs
+    return name, Annotated[kind | None, Parameter(help=setting.description)], field(default=None)
+
+
+def _kinds(hint: Any) -> Iterator[Any]:
+    yield hint
+    for part in get_args(hint):
+        yield from _kinds(part)
+
+
+if TYPE_CHECKING:
+    SearchOptions = _Given
+else:
+    _names = [name for name in SearchConfig.model_fields if name not in _ELSEWHERE]
+    SearchOptions = make_dataclass(
+        "SearchOptions",
+        map(_option, _names),
+        bases=(_Given,),
+        frozen=True,
+        namespace={"__module__": __name__, "__doc__": _Given.__doc__},  # cyclopts ignores those of `types`
+    )
+
+AS_THE_MODEL_SAYS = SearchOptions()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ConfigurationOptions:
+    """Sources of a configuration; each overrides the ones before."""
+
+    preset: str | None = None
+    """A named configuration: base (the default; for trees parsing_wsj), big, ...; `plan --all` lists them."""
+    fidelity: Literal["paper", "released-2017", "released-later"] | None = None
+    """Recipe applied to the preset: the paper's (the default), or that of the authors' code."""
+    config: Path | None = None
+    """A TOML file of settings that override both."""
+    set_: Annotated[list[str] | None, Parameter(name="--set")] = None
+    """Settings as group.key=value that override everything else."""
+
+    def resolve(self, otherwise: "RunConfig") -> "RunConfig":
+        """The resulting configuration; `otherwise` replaces the preset if none is named.
+
+        Raises:
+            UsageError: A setting is unknown or out of range, or the task is unknown.
+        """
+        from allyouneed.config.fidelity import with_recipe
+        from allyouneed.config.presets import preset
+        from allyouneed.tasks.catalogue import task_named
+
+        chosen = otherwise if self.preset is None else preset(self.preset)
+        if self.fidelity is not None:
+            chosen = with_recipe(self.fidelity, chosen)
+        if self.config is not None:
+            chosen = chosen.with_toml(self.config)
+        chosen = chosen.with_settings(self.set_ or ())
+        task_named(chosen.data.task)
+        return chosen
+
+
+def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
+    """Rewrite command-line tokens so that `--set a=1 b=2 RUN` becomes `--set a=1 --set b=2 RUN`."""
+    begun = goes_on = False
+    for token in tokens:
+        goes_on = goes_on and "=" in token and not token.startswith("-")
+        if goes_on:
+            yield "--set"
+        yield token
+        goes_on |= begun or token.startswith("--set=")
+        begun = token == "--set" and not begun
+
+
+NOTHING_ASKED = ConfigurationOptions()
+"""The value if none of the options are given."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ContinuationOptions:
+    """A model to continue, and data to replay; each is short for a setting, which the run records."""
+
+    init_from: Path | None = None
+    """Model to continue: a run, a checkpoint or a model folder. The run takes over its architecture, weights
+    and settings, unless you give other settings. Prepare the data with its sub-words
+    (`--tokenizer-from`)."""
+    init_moments: bool = False
+    """Take Adam's moments from that model, too; it must be one of the two newest checkpoints of a run."""
+    replay: Path | None = None
+    """Prepared data of which a share is replayed, such as those of the model, so that it forgets less."""
+    replay_share: float | None = None
+    """Share of the target tokens of every batch that is replayed, such as 0.2."""
+
+    def applied_to(self, config: "RunConfig") -> "RunConfig":
+        """The configuration with the given options."""
+        settings: dict[str, Any] = {
+            "init_from": None if self.init_from is None else str(self.init_from),
+            "init_moments": self.init_moments or None,
+            "replay": None if self.replay is None else str(self.replay),
+            "replay_share": self.replay_share,
+        }
+        return config.replace(training={name: value for name, value in settings.items() if value is not None})
+
+
+NOTHING_CONTINUED = ContinuationOptions()
+"""The value if none of the options are given."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Computing:
+    """Precision, parallelism and device."""
+
+    precision: DecodingPrecision = "float32"
+    """Precision of matrix products; on a CPU, int8 needs the C kernels, and bfloat16 is fast only on
+    processors that multiply it."""
+    workers: Threads | None = None
+    """Number of batches computed at the same time; by default as many as the cores allow."""
+    threads: Threads = 1
+    """Number of threads per worker; more of them speed up a single sentence."""
+    device: Device = "auto"
+
+    def for_loading(self) -> dict[str, Any]:
+        """The keyword arguments of `load_translator` and `load_parser`."""
+        return {"device": torch_device(self.device), "precision": self.precision, "threads": self.threads}
+
+
+AS_USUAL = Computing()
+"""The value if none of the options are given."""
+
+
+Engine = Annotated[
+    Literal["local", "ray"],
+    Parameter(
+        help="`local`: this machine. `ray`: the cluster at `RAY_ADDRESS` or, without it, a new one on this "
+        "machine with `--workers` processes (needs `allyouneed[ray]`). The result is the same."
+    ),
+]
+
+
+def workers_of(
+    engine: Engine, workers: int | None
+) -> "contextlib.AbstractContextManager[int | Cluster | None]":
+    """The number of processes of this machine, or a cluster.
+
+    Raises:
+        UsageError: There is no cluster, or Ray is not installed.
+    """
+    if engine == "local":
+        return contextlib.nullcontext(workers)
+    from allyouneed.hardware.cluster import Cluster
+
+    return Cluster(workers)

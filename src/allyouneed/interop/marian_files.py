@@ -1,0 +1,195 @@
+"""Marian's files: YAML, archives of NumPy (.npz), and its own binary format."""
+
+import math
+import os
+import struct
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from allyouneed.errors import ModelError, UsageError, UserError
+from allyouneed.interop.foreign_files import MAX_SETTINGS_BYTES, ByteReader, require_members
+from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular, read_published
+from allyouneed.symbols import MAX_ENTRIES
+
+DECODER_SETTINGS = "decoder.yml", "{model}.decoder.yml"
+"""Files beside a model that say how to translate with it."""
+MAX_YAML_BYTES = 1 << 23
+"""Size of a vocabulary in YAML, which takes longer to read than JSON."""
+_MOST_EVENTS = 2 * MAX_ENTRIES
+"""Beginnings, ends and scalars in a document; an entry of a vocabulary has two scalars."""
+
+
+def read_yaml(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
+    """The mapping in a YAML file; see `parse_yaml`."""
+    return parse_yaml(read_published(path, max_bytes), path, max_bytes)
+
+
+def parse_yaml(content: bytes, path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
+    """The mapping in a YAML document; all scalars are texts.
+
+    Args:
+        content: The document.
+        path: File that it is from.
+        max_bytes: Number of bytes that it may have.
+
+    Raises:
+        ModelError: The document is no mapping, too large, or has aliases.
+        UsageError: PyYAML is not installed.
+    """
+    if len(content) > max_bytes:
+        raise ModelError(f"{path}: has {len(content):,} bytes of settings, more than {max_bytes:,}")
+    try:
+        import yaml
+    except ModuleNotFoundError:
+        raise UsageError(
+            "models of Marian need PyYAML and sentencepiece; install them with: "
+            "pip install 'allyouneed[marian]'"
+        ) from None
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        for number, event in enumerate(yaml.parse(content.decode(), loader)):
+            if isinstance(event, yaml.AliasEvent):
+                raise ModelError(f"{path}: has aliases, which can expand without limit; take another copy")
+            if number > _MOST_EVENTS:
+                raise ModelError(f"{path}: has more than {_MOST_EVENTS:,} entries; take another copy")
+        found = yaml.load(content.decode(), loader)  # a loader of texts, lists and mappings only
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
+        raise ModelError(f"{path}: is no YAML; take another copy") from None
+    if not isinstance(found, dict):
+        raise ModelError(f"{path}: is no YAML mapping; take another copy")
+    return found
+
+
+CONFIG = "special:model.yml"
+"""Name of the array that holds the configuration, a YAML document."""
+_HEADERS = {
+    (1, 0): np.lib.format.read_array_header_1_0,
+    (2, 0): np.lib.format.read_array_header_2_0,
+}
+"""Version of numpy's format -> how the header of an array is read."""
+_MOST_ARRAYS = 100_000
+_FLOATS = np.float16, np.float32, np.float64
+
+
+def read_archive(path: Path) -> dict[str, Tensor | bytes]:
+    """The arrays of a file that have floats, as tensors, and `CONFIG` as bytes; nothing is unpickled.
+
+    Raises:
+        ModelError: The file is missing, too large, no regular file, or damaged.
+    """
+    try:
+        with open_regular(path, MAX_WEIGHT_BYTES) as file, zipfile.ZipFile(file) as archive:
+            arrays = {
+                member.filename.removesuffix(".npy"): _archived_array(BytesIO(archive.read(member)))
+                for member in require_members(archive, path, _MOST_ARRAYS)
+            }
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # zipfile, zlib, numpy's reader of headers: each has errors of its own
+        raise ModelError(
+            f"{path}: is no valid .npz file ({type(error).__name__}); take another copy"
+        ) from None
+    found = {
+        name: torch.from_numpy(array)
+        for name, array in arrays.items()
+        if name != CONFIG and array.dtype in _FLOATS
+    }
+    return {**found, CONFIG: arrays[CONFIG].tobytes()} if CONFIG in arrays else {**found}
+
+
+def _archived_array(content: BytesIO) -> "np.ndarray[Any, Any]":
+    """An array in this machine's order of bytes."""
+    shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(content)](content)
+    array = np.frombuffer(content.getbuffer(), dtype, offset=content.tell())
+    return np.require(
+        array.reshape(shape, order="F" if is_fortran else "C"), dtype.newbyteorder("="), ["C", "ALIGNED"]
+    )
+
+
+_VERSION = 1
+_FLOAT32 = 0x0404
+_INTEGERS = {0x10001: "<i1", 0x10002: "<i2", 0x4101: "<i1", 0x4102: "<i2"}
+"""Marian's intgemm8 and intgemm16, and those of Bergamot and Firefox, which have other numbers."""
+_EMBEDDINGS = "Wemb"
+_MOST_ITEMS, _MOST_NAME, _MOST_DIMENSIONS = 100_000, 1_000, 8
+
+
+class _Item(NamedTuple):
+    name_length: int
+    type: int
+    num_dimensions: int
+    num_bytes: int
+
+
+def is_binary(path: Path) -> bool:
+    """Whether a file begins as Marian's binary files do.
+
+    Raises:
+        ModelError: It is no regular file, or larger than any model.
+    """
+    with open_regular(path, MAX_WEIGHT_BYTES) as file:
+        return file.read(8) == struct.pack("<Q", _VERSION)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
+    """The arrays of a file, tensors of float32 and others as bytes, and whether some were rounded.
+
+    Raises:
+        ModelError: The file is damaged, or its weights are packed for one kind of processor.
+    """
+    try:
+        with open_regular(path, MAX_WEIGHT_BYTES) as file:
+            return _read(path, ByteReader(file, os.fstat(file.fileno()).st_size))
+    except (struct.error, UnicodeDecodeError, ValueError) as error:
+        raise ModelError(
+            f"{path}: is damaged or no binary file of Marian ({error}); take another copy"
+        ) from None
+
+
+def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor | bytes], bool]:
+    version, count = file.numbers("QQ")
+    if version != _VERSION or count > _MOST_ITEMS:
+        raise ValueError(f"version {version}, {count:,} items")
+    items = [_Item(*file.numbers("QQQQ")) for _ in range(count)]
+    if any(item.name_length > _MOST_NAME or item.num_dimensions > _MOST_DIMENSIONS for item in items):
+        raise ValueError("the length of a name or a shape")
+    names = [file.take(item.name_length).rstrip(b"\0").decode() for item in items]
+    shapes = [file.numbers(f"{item.num_dimensions}i") for item in items]
+    [padding] = file.numbers("Q")
+    file.take(padding)
+    if len(set(names)) < len(names):
+        raise ValueError("a name occurs twice")
+    arrays = {
+        name: _array(path, name, item.type, shape, file.take(item.num_bytes))
+        for item, name, shape in zip(items, names, shapes, strict=True)
+    }
+    return arrays, any(item.type in _INTEGERS for item in items)
+
+
+def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor | bytes:
+    if name.startswith("special:"):
+        return data
+    if kind not in (_FLOAT32, *_INTEGERS):
+        raise ModelError(
+            f"{path}: {name} is of type {kind:#x}, and only float32 ({_FLOAT32:#x}) and intgemm's integers "
+            "are supported; import the model that it was made from"
+        )
+    stored = np.dtype(_INTEGERS.get(kind, "<f4"))
+    size = math.prod(shape)
+    num_bytes = size * stored.itemsize + (4 if kind in _INTEGERS else 0)
+    if min(shape, default=1) < 0 or num_bytes > len(data):
+        raise ValueError(f"{name} has less data than its shape {shape}")
+    values = np.frombuffer(data, stored, size)
+    if kind == _FLOAT32:
+        return torch.from_numpy(values.reshape(shape).copy())
+    [factor] = struct.unpack_from("<f", data, size * stored.itemsize)
+    if not (math.isfinite(factor) and factor > 0) or len(shape) != 2:
+        raise ValueError(f"{name} is no matrix with a factor")
+    whole = values.reshape(shape) if _EMBEDDINGS in name else values.reshape(shape[::-1]).T
+    return torch.from_numpy(whole.astype(np.float32, order="C") / np.float32(factor))

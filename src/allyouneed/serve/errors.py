@@ -1,0 +1,243 @@
+"""Refusals: their reasons, their forms in each protocol, and the handlers that answer them."""
+
+import difflib
+import re
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from fastapi import FastAPI, params
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from allyouneed.data.strict_json import JSONFault, parse_value
+from allyouneed.serve.exchanges import current
+from allyouneed.serve.server_settings import MOST_FIELDS
+
+
+class Refusal(Exception):  # noqa: N818 - not always an error
+    """A request that is refused or has failed.
+
+    Args:
+        status: HTTP status code.
+        label: Short name of the reason for programs, such as "queue_full".
+        message: What is wrong and what to do, in one line; never quotes text of the user.
+        headers: Headers of the response, such as `Retry-After`.
+        details: What is wrong with each field, if the request's values are.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        label: str,
+        message: str,
+        headers: Mapping[str, str] | None = None,
+        details: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message)
+        self.status, self.label, self.message = status, label, message
+        self.headers = dict(headers or {})
+        self.details = tuple(details)
+
+
+_WORDS = {
+    "missing": "is missing",
+    "string_type": "must be a text",
+    "string_unicode": "must be Unicode without lone surrogates",
+    "string_too_short": "must have at least {min_length} characters",
+    "string_too_long": "must have at most {max_length} characters",
+    "string_pattern_mismatch": "must be a name of letters, digits, '.', '_' and '-'",
+    "int_type": "must be a whole number",
+    "float_type": "must be a number",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "bool_type": "must be true or false",
+    "list_type": "must be a list",
+    "too_long": "must have at most {max_length} values",
+    "model_attributes_type": "must be an object",
+}
+"""pydantic's types of errors that requests can provoke -> what is wrong."""
+_MOST_DETAILS = 20
+_MOST_ERRORS = 100  # that are looked at: a body has room for a hundred thousand
+
+
+def field_names(body_type: Any) -> frozenset[str]:
+    """The names of all fields of a body, nested ones included."""
+    return frozenset(_names_in(TypeAdapter(body_type).json_schema()))
+
+
+def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str] = frozenset()) -> Refusal:
+    """The refusal of a request whose values pydantic found to be wrong.
+
+    Args:
+        errors: What pydantic found.
+        names: Names of all fields of the body; paths show no other name, because the user chose it.
+    """
+    problems: dict[tuple[str | int, ...], list[str]] = {}
+    for error in errors[:_MOST_ERRORS]:
+        path = _path(error["loc"], names)
+        problem = _problem(error, names)
+        if problem not in problems.setdefault(path, []):
+            problems[path].append(problem)
+    details = [
+        {"path": list(path), "message": " or ".join(found)}
+        for path, found in list(problems.items())[:_MOST_DETAILS]
+    ]
+    first = max(details, key=lambda each: len(each["path"]))  # a value in a list rather than the list
+    place = ".".join(map(str, first["path"])) or "the body"
+    return Refusal(422, "values", f"{place} {first['message']}", details=details)
+
+
+def _path(location: Sequence[str | int], names: Set[str]) -> tuple[str | int, ...]:
+    """The place of a value, without the alternatives of a type that pydantic names too."""
+    where, *inner = location
+    if where != "body":
+        return tuple(location)
+    return tuple(part for part in inner if isinstance(part, int) or part in names)
+
+
+def _problem(error: Mapping[str, Any], names: Set[str]) -> str:
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(str(error["loc"][-1])[:64], sorted(names), n=1)
+        known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(names))}"
+        return f"has an unknown field; {known}"
+    words = _WORDS.get(error["type"], "has a wrong value")
+    return words.format_map(error.get("ctx", {}))
+
+
+def _names_in(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for each in schema:
+            yield from _names_in(each)
+    if isinstance(schema, dict):
+        yield from schema.get("properties", {})
+        for each in schema.values():
+            yield from _names_in(each)
+
+
+Form = Callable[[Refusal], Response]
+"""Words a refusal as a response; may choose another status."""
+
+
+def own_form(refusal: Refusal) -> Response:
+    """The form of the server's own endpoints: `{"error": {"label": .., "message": .., "details"?: ..}}`."""
+    error: dict[str, Any] = {"label": refusal.label, "message": refusal.message}
+    if refusal.details:
+        error["details"] = refusal.details
+    return JSONResponse({"error": error}, refusal.status, refusal.headers)
+
+
+class ErrorForms:
+    """The form of each path.
+
+    Args:
+        by_prefix: Paths, each with the form of refusals of requests to it and to what is below it; the
+            longest one counts. All other paths have the server's own form.
+    """
+
+    def __init__(self, by_prefix: Mapping[str, Form] | None = None) -> None:
+        longest_first = sorted((by_prefix or {}).items(), key=lambda item: -len(item[0]))
+        self._forms = [(prefix, prefix.rstrip("/") + "/", form) for prefix, form in longest_first]
+
+    def response(self, path: str, refusal: Refusal) -> Response:
+        """The response to a refused request."""
+        current().error = refusal.label
+        for prefix, folder, form in self._forms:
+            if path == prefix or path.startswith(folder):
+                response = form(refusal)
+                for name, value in refusal.headers.items():
+                    response.headers.setdefault(name, value)
+                return response
+        return own_form(refusal)
+
+
+_MEANINGS = {
+    400: ("request", "the request cannot be read"),
+    404: ("not_found", "there is nothing at this path"),
+    405: ("method_not_allowed", "this path does not take this method"),
+    413: ("too_large", "the request is too large"),
+}
+
+INTERNAL = Refusal(500, "internal", "the server failed; its log says where")
+"""What a client is told of an exception that nobody expected."""
+
+
+def answer_errors(app: FastAPI, forms: ErrorForms) -> None:
+    """Answer refusals, unknown paths, wrong methods, wrong values and unexpected exceptions in one form."""
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, Refusal)
+        return forms.response(request.url.path, error)
+
+    async def not_routed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        label, message = _MEANINGS.get(error.status_code, ("http", "the request is refused"))
+        return await refused(request, Refusal(error.status_code, label, message, error.headers))
+
+    async def wrong(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return await refused(request, wrong_values(error.errors()))
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return await refused(request, INTERNAL)
+
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(HTTPException, not_routed)
+    app.add_exception_handler(RequestValidationError, wrong)
+    app.add_exception_handler(Exception, failed)
+
+
+_JSON = re.compile(r'application/json *(; *charset="?utf-8"? *)?', re.IGNORECASE)
+
+
+class Body(BaseModel):
+    """A request's JSON body: unknown fields are refused, and no value is converted to another type.
+
+    Strict values are of JSON's types: declare lists, not tuples, and literals, not enumerations.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class StrictRoute(APIRoute):
+    """A route whose request body, if it takes one in JSON, has to be standard JSON of that media type.
+
+    Its handlers raise `Refusal`: 415 for another media type, 400 for what is not JSON, 422 for wrong values.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler of requests to this route."""
+        handle = super().get_route_handler()
+        takes_json = self.body_field and not isinstance(self.body_field.field_info, params.Form)
+        names = field_names(self.body_field.field_info.annotation) if self.body_field else frozenset()
+
+        async def handle_strictly(request: Request) -> Response:
+            if takes_json:
+                require_json_type(request.headers.getlist("content-type"))
+                request._json = parse_body(await request.body())  # what `request.json()` returns
+            try:
+                return await handle(request)
+            except RequestValidationError as error:
+                raise wrong_values(error.errors(), names) from None
+
+        return handle_strictly
+
+
+def require_json_type(content_types: list[str]) -> None:
+    """Refuse a body that is not declared as JSON in UTF-8."""
+    if len(content_types) != 1 or not _JSON.fullmatch(content_types[0].strip()):
+        raise Refusal(415, "media_type", "the body is not JSON in UTF-8; send Content-Type: application/json")
+
+
+def parse_body(body: bytes) -> Any:
+    """The value of a JSON body."""
+    try:
+        return parse_value(body.decode(), MOST_FIELDS)
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} is not UTF-8"
+    except JSONFault as fault:
+        reason = fault.reason if body else "the body is empty"
+    raise Refusal(400, "json", f"not JSON: {reason}")

@@ -1,0 +1,376 @@
+"""The guard before the application: hosts, origins, tokens, rates, sizes, and clients that have gone."""
+
+import asyncio
+import contextlib
+import hmac
+import io
+import logging
+import math
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from python_multipart import parse_form
+from python_multipart.exceptions import FormParserError
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.websockets import WebSocketDisconnect
+
+from allyouneed.data.strict_json import JSONFault, parse_value
+from allyouneed.serve.errors import INTERNAL, ErrorForms, Refusal
+from allyouneed.serve.exchanges import current
+from allyouneed.serve.origins import Hosts, Origins, is_loopback
+from allyouneed.serve.server_settings import MOST_BODY_BYTES, MOST_FIELDS, ServerSettings
+
+_BURST_SECONDS = 2.0
+"""Time whose requests may come at once."""
+_MOST_ADDRESSES = 10_000
+"""Number of addresses above which those that have not asked for a while are forgotten."""
+
+
+class Rates:
+    """Limits the requests of each address; those from this machine, such as a proxy's, are not counted.
+
+    Args:
+        per_second: Maximum number of requests per second, in the long run.
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self._seconds_per_request = 1 / per_second
+        self._burst_seconds = max(_BURST_SECONDS, self._seconds_per_request)
+        self._paid_until: dict[str, float] = {}
+        """Address -> time at which it will have waited for all its requests."""
+
+    def require(self, address: str, *, is_claimed: bool = False) -> None:
+        """Count a request.
+
+        Args:
+            address: Where it is from.
+            is_claimed: Whether a header says so, which may claim to be from this machine.
+
+        Raises:
+            Refusal: The address has asked too often (429).
+        """
+        if not address or (is_loopback(address) and not is_claimed):
+            return
+        now = time.monotonic()
+        wait = max(0.0, self._paid_until.get(address, now) - now) + self._seconds_per_request
+        if wait > self._burst_seconds:
+            seconds = str(math.ceil(wait - self._burst_seconds))
+            message = f"too many requests from one machine; try again in {seconds} s"
+            raise Refusal(429, "too_often", message, {"Retry-After": seconds})
+        self._paid_until[address] = now + wait
+        if len(self._paid_until) > _MOST_ADDRESSES:
+            self._paid_until = {each: until for each, until in self._paid_until.items() if until > now}
+            if len(self._paid_until) > _MOST_ADDRESSES:  # all have just asked: looking again costs more
+                self._paid_until.clear()
+
+
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/models"})
+"""Paths that need no token, besides those below `/web/`."""
+_WITH_FIELDS = frozenset({"/translate", "/detect"})
+"""Paths whose queries and bodies may have the token, as the clients of LibreTranslate and Marian send it."""
+_MOST_PARTS = 100
+"""Number of parts of a form above which no token is looked for: to read many takes seconds."""
+_SCHEMES = ("bearer ", "deepl-auth-key ")
+
+
+def require_token(token: str, scope: Mapping[str, Any], headers: Headers, body: bytes) -> None:
+    """Refuse a request without the token.
+
+    Args:
+        token: The token that clients must send.
+        scope: Scope of the request.
+        headers: Its headers.
+        body: Its body.
+
+    Raises:
+        Refusal: The token is missing or wrong (401).
+    """
+    found = False
+    for given in _tokens(scope, headers, body):
+        if hmac.compare_digest(given.encode(errors="replace"), token.encode()):
+            return
+        found = True
+    label, what = ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
+    raise Refusal(
+        401,
+        label,
+        f"{what}; send Authorization: Bearer TOKEN",
+        {"WWW-Authenticate": 'Bearer realm="allyouneed"'},
+    )
+
+
+def _tokens(scope: Mapping[str, Any], headers: Headers, body: bytes) -> Iterator[str]:
+    authorization = headers.get("authorization", "")
+    for scheme in _SCHEMES:
+        if authorization.lower().startswith(scheme):
+            yield authorization[len(scheme) :].strip()
+    if "x-api-key" in headers:
+        yield headers["x-api-key"]
+    if scope["path"] in _WITH_FIELDS:
+        name = "token" if scope["type"] == "websocket" else "api_key"
+        fields = _pairs(scope["query_string"].decode("latin-1"))
+        if scope["type"] == "http":
+            fields |= _fields(headers.get("content-type", ""), body)
+        if fields.get(name):  # an empty one is none
+            yield fields[name]
+
+
+def _fields(content_type: str, body: bytes) -> dict[str, str]:
+    """The text fields of a body in JSON or of a form."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return _multipart_fields(content_type, body)
+    if kind == "application/x-www-form-urlencoded":
+        return _pairs(body.decode(errors="replace"))
+    try:
+        value = parse_value(body.decode(), MOST_FIELDS)
+    except (JSONFault, UnicodeDecodeError):
+        return {}
+    return (
+        {name: each for name, each in value.items() if isinstance(each, str)}
+        if isinstance(value, dict)
+        else {}
+    )
+
+
+def _pairs(form: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(form, max_num_fields=MOST_FIELDS))
+    except ValueError:  # the application will refuse it
+        return {}
+
+
+def _multipart_fields(content_type: str, body: bytes) -> dict[str, str]:
+    found: dict[str, str] = {}
+
+    def keep(field: Any) -> None:
+        if field.field_name and field.value:
+            found[field.field_name.decode(errors="replace")] = field.value.decode(errors="replace")
+
+    if body.lower().count(b"content-disposition:") <= _MOST_PARTS:
+        headers = {"Content-Type": content_type.encode("latin-1")}
+        with contextlib.suppress(FormParserError):  # the application will refuse it
+            parse_form(headers, io.BytesIO(body), keep, lambda _: None)
+    return found
+
+
+AUTHORISED = "allyouneed.authorised"
+"""Key of the scope that tells whether the request has the token, or needs none."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_CLOSING = {"Connection": "close"}
+_STAYING_PATHS = ("/healthz", "/readyz", "/metrics")
+_log = logging.getLogger("allyouneed.server")
+
+
+class Guard:
+    """Lets only good requests through to an application, and stops its work when the client has gone.
+
+    Bodies are read whole before the application runs, as none is longer than `MOST_BODY_BYTES`.
+
+    Args:
+        app: The application.
+        settings: Who may connect.
+        forms: How refusals are worded.
+        open_paths: Paths that need no token, besides `OPEN_PATHS`.
+        is_stopping: Whether the server has been told to stop; requests are then refused (503).
+        require_room: Raises a refusal if the server is too busy; called first, as the application costs more.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        forms: ErrorForms,
+        open_paths: Iterable[str],
+        is_stopping: Callable[[], bool],
+        require_room: Callable[[], None],
+    ) -> None:
+        self._app, self._settings, self._forms, self._is_stopping = app, settings, forms, is_stopping
+        self._require_room = require_room
+        self._rates = Rates(settings.requests_per_second)
+        self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
+        self._open_paths = OPEN_PATHS | frozenset(open_paths)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        sending = _Sending(send, self._is_stopping)
+        try:
+            self._hosts.require(headers)
+            if scope["path"] not in _STAYING_PATHS:
+                address = (scope.get("client") or ("",))[0]
+                may_be_claimed = bool(self._settings.trusted_proxies) and "x-forwarded-for" in headers
+                self._rates.require(address, is_claimed=may_be_claimed)
+            sending.headers |= self._origins.require(scope, headers)
+            if self._origins.is_preflight(scope, headers):
+                sending.headers |= self._origins.permission(headers)
+                await sending.empty(204)
+                return
+            body = await self._body(scope, headers, receive)
+            if body is None:
+                return
+            self._require_token(scope, headers, body)
+            if self._is_stopping() and scope["path"] not in _STAYING_PATHS:
+                raise _stopping()
+            if scope["type"] == "http" and scope["method"] == "POST":
+                self._require_room()
+        except Refusal as refusal:
+            await self._refuse(refusal, scope, receive, sending)
+            return
+        if scope["type"] == "websocket":
+            await self._talk(scope, receive, send)
+        else:
+            await self._answer(scope, body, receive, sending)
+
+    async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Run the application on a web socket."""
+        try:
+            await self._app(scope, receive, send)
+        except WebSocketDisconnect:
+            raise
+        except Exception as error:
+            cause: BaseException = error
+            while isinstance(cause, BaseExceptionGroup):  # of tasks
+                cause = cause.exceptions[0]
+            current().error = INTERNAL.label
+            _log.error("%s: %s", scope["path"], _place(cause))
+            raise
+
+    def _require_token(self, scope: Scope, headers: Headers, body: bytes) -> None:
+        scope[AUTHORISED] = True
+        if self._settings.token is None:
+            return
+        is_open = scope["path"] in self._open_paths or scope["path"].startswith("/web/")
+        try:
+            require_token(self._settings.token, scope, headers, body)
+        except Refusal:
+            scope[AUTHORISED] = False
+            if not is_open:
+                raise
+
+    async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes | None:
+        """The whole body; None if the client has gone."""
+        if scope["type"] == "websocket":
+            return b""
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            raise Refusal(415, "encoding", "the body is compressed; send it as it is", _CLOSING)
+        if "content-length" in headers and "transfer-encoding" in headers:
+            raise Refusal(400, "two_lengths", "the body has a Content-Length and chunks; send one", _CLOSING)
+        if int(headers.get("content-length", "0")) > MOST_BODY_BYTES:
+            raise _too_large()
+        body = b""
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return None
+            part: bytes = message.get("body", b"")
+            body += part
+            if len(body) > MOST_BODY_BYTES:
+                raise _too_large()
+            if not message.get("more_body", False):
+                return body
+
+    async def _refuse(self, refusal: Refusal, scope: Scope, receive: Receive, sending: "_Sending") -> None:
+        if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
+            await sending.send_as_it_is({"type": "websocket.close", "code": 1008, "reason": refusal.label})
+            return
+        await self._forms.response(scope["path"], refusal)(scope, receive, sending)
+
+    async def _answer(self, scope: Scope, body: bytes, receive: Receive, sending: "_Sending") -> None:
+        """Run the application until it has answered or the client has gone."""
+        gone = asyncio.Event()
+        messages = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            if messages:
+                return messages.pop()
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        answering = asyncio.ensure_future(self._app(scope, receive_again, sending))
+        leaving = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait([answering, leaving], return_when=asyncio.FIRST_COMPLETED)
+            gone.set()
+            if not answering.done() and not sending.is_complete:
+                answering.cancel()
+            await asyncio.wait([answering])
+        except asyncio.CancelledError:  # there is no time left for it
+            if not self._is_stopping() or sending.has_begun:
+                raise
+            await self._refuse(_stopping(), scope, receive, sending)
+            return
+        finally:
+            answering.cancel()
+            leaving.cancel()
+        if not answering.cancelled() and (error := answering.exception()) is not None:
+            current().error = INTERNAL.label
+            _log.error("%s", _place(error))
+            if not sending.has_begun:
+                await self._refuse(INTERNAL, scope, receive, sending)
+
+
+class _Sending:
+    """Sends an answer with the headers that all answers have."""
+
+    def __init__(self, send: Send, is_stopping: Callable[[], bool]) -> None:
+        self.send_as_it_is = send
+        self._is_stopping = is_stopping
+        self.headers: dict[str, str] = {}
+        """Headers of this answer only."""
+        self.has_begun = self.is_complete = False
+
+    async def __call__(self, message: Message) -> None:
+        kind = message["type"].removeprefix("websocket.")  # which responses to a handshake have
+        if kind == "http.response.start":
+            self.has_begun = True
+            headers = MutableHeaders(raw=list(message.get("headers", [])))
+            for name, value in (_HEADERS | self.headers).items():
+                headers[name] = value
+            headers.setdefault("Cache-Control", "no-store")
+            if self._is_stopping():
+                headers["Connection"] = "close"
+            message = {**message, "headers": headers.raw}
+        elif kind == "http.response.body":
+            self.is_complete = not message.get("more_body", False)
+        await self.send_as_it_is(message)
+
+    async def empty(self, status: int) -> None:
+        """Send an answer without content."""
+        await self({"type": "http.response.start", "status": status, "headers": []})
+        await self({"type": "http.response.body", "body": b""})
+
+
+# Made anew each time: an exception that is raised again keeps the frames of before, and the bodies in them.
+def _too_large() -> Refusal:
+    message = f"the body has more than {MOST_BODY_BYTES:,} bytes; send less"
+    return Refusal(413, "too_large", message, _CLOSING)
+
+
+def _stopping() -> Refusal:
+    return Refusal(503, "stopping", "the server is stopping; try again", {"Retry-After": "1"})
+
+
+def _place(error: BaseException) -> str:
+    """Where an unexpected exception arose, without its message, which may quote a user's text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    places: list[Any] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+    return f"unexpected {type(error).__name__}: " + " < ".join(reversed(places))
