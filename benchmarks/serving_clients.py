@@ -78,4 +78,4 @@ def main(model: str, file: str, seconds: float = 20) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3], *map(float, sys.argv[3:]))
+    main(sys.argv[1], sys.argv[2], *map(float, sys.argv[3:]))

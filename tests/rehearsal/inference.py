@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests.cli import conftest as of_commands
 from tests.cli.conftest import RunCommand
-from tests.interfaces import conftest as of_interfaces
 from tests.rehearsal.backend import Rehearsal
 from tests.rehearsal.training import MODELS, model_of
 from tests.tiny import TinyModel
@@ -27,7 +27,7 @@ from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import END
 from allyouneed.training.averaging import average
 
-run_command = of_interfaces.run_command
+run_command = of_commands.run_command
 SOURCES = [[5, 9, 10, 6], [6], [7, 7, 8, 5], [4 + n % 6 for n in range(20)]]
 SEARCHES: dict[str, dict[str, Any]] = {
     "beam": {},

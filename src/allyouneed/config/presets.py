@@ -169,7 +169,7 @@ def laptop() -> RunConfig:
             "learning_rate_factor": 0.8,
             "checkpoint_every_steps": 200,
             "validate_every_steps": 1_000,
-            "precision": "float32",  # a CPU builds its kernels for bfloat16 anew for every shape of a batch
+            "precision": "float32",  # 1.6 times as fast as bfloat16 here (docs/experiments/multi30k.md)
         },
     )
 
