@@ -193,11 +193,11 @@ def fragments(sources: Sources) -> list[str]:
 
 
 def flags_below_the_commands(sources: Sources) -> list[str]:
-    """Texts that name a flag below `cli/`, where there are only settings; docstrings may."""
+    """Texts that name a flag below `cli/` and `serve/`, where there are only settings; docstrings may."""
     return [
         f"{module}:{text.lineno} {text.value[:60]}"
         for module, source in sources.items()
-        if unit_of(module) not in ("cli", "__main__")
+        if unit_of(module) not in ("cli", "serve", "__main__")
         for node in ast.walk(ast.parse(source))
         if not isinstance(node, ast.Expr)
         for text in ast.iter_child_nodes(node)

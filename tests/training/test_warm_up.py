@@ -18,8 +18,8 @@ def said() -> list[str]:
     return []
 
 
-def event(name: str, step: int, **used: float) -> Event:
-    return {"event": name, "step": step, **used}
+def event(name: str, step: int, used: dict[str, float] | None = None) -> Event:
+    return {"event": name, "step": step, **(used or {})}
 
 
 def start(**budgets: float) -> Event:
@@ -62,11 +62,11 @@ def test_a_number_of_updates_is_judged_at_the_start_and_at_the_end(said: list[st
 @pytest.mark.parametrize("name", ["seconds", "matmul_flops"])
 def test_a_budget_is_judged_once_enough_of_it_is_used(said: list[str], name: str) -> None:
     watch = WarmUpWatch(RUN, TRAINING, said.append)
-    for seen in start(**{name: 720.0}), event("train", 3, **{name: 10.0}), event("validate", 3):
+    for seen in start(**{name: 720.0}), event("train", 3, {name: 10.0}), event("validate", 3):
         watch.see(seen)
     assert said == []  # what was measured may be too little
-    watch.see(event("train", 11, **{name: 40.0}))
-    watch.see(event("train", 187, **{name: 719.0}))
+    watch.see(event("train", 11, {name: 40.0}))
+    watch.see(event("train", 187, {name: 719.0}))
     assert len(said) == 1
     assert "is too long for a run of 200 updates; " in said[0]
     watch.end(187)
@@ -75,7 +75,7 @@ def test_a_budget_is_judged_once_enough_of_it_is_used(said: list[str], name: str
 
 def test_a_resumed_run_is_judged_at_its_end_only(said: list[str]) -> None:
     watch = WarmUpWatch(RUN, TRAINING, said.append)
-    for seen in start(seconds=720.0) | {"step": 100}, event("train", 150, seconds=600.0):
+    for seen in start(seconds=720.0) | {"step": 100}, event("train", 150, {"seconds": 600.0}):
         watch.see(seen)
     assert said == []
     watch.end(187)
@@ -84,7 +84,7 @@ def test_a_resumed_run_is_judged_at_its_end_only(said: list[str]) -> None:
 
 def test_a_budget_in_which_the_warm_up_fits_is_not_remarked(said: list[str]) -> None:
     watch = WarmUpWatch(RUN, TRAINING, said.append)
-    for seen in start(seconds=720.0), event("train", 500, seconds=40.0), event("checkpoint", 500):
+    for seen in start(seconds=720.0), event("train", 500, {"seconds": 40.0}), event("checkpoint", 500):
         watch.see(seen)
     watch.end(8_000)
     assert said == []

@@ -94,7 +94,9 @@ def shown_rows(attention: Attention, selection: Selection) -> list[int]:
     """
     texts = [word.text for word in getattr(attention, KINDS[selection.kind].queries).words]
     if missing := [word for word in selection.words if word not in texts]:
-        raise UsageError(f"--word {missing[0]}: is not one of the words that attend: {' '.join(texts)}")
+        raise UsageError(
+            f"word {missing[0]}: is not one of the words that attend: {' '.join(texts)}", settings=["word"]
+        )
     return [place for place, text in enumerate(texts) if not selection.words or text in selection.words]
 
 

@@ -26,7 +26,7 @@ from allyouneed.runs.loading import load_for, model_of
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.training.update import batch_loss
 
-_NUM_PAIRS = 200
+_NUM_SENTENCES = 200
 """Number of sentence pairs: enough for tens of thousands of dot products of every head."""
 NUM_BINS, WIDEST = 81, 8.1
 """Bins of the histogram, and where it ends, in standard deviations."""
@@ -59,7 +59,7 @@ def dot_product_figures(model: EncoderDecoder, store: PairStore) -> dict[str, An
     """
     heads: dict[tuple[int, int], _Head] = {}
     with evaluation_mode(model.modules()), _recorded(model, heads):
-        for place in range(min(_NUM_PAIRS, store.num_pairs)):  # one at a time: nothing is padded
+        for place in range(min(_NUM_SENTENCES, store.num_pairs)):  # one at a time: nothing is padded
             batch_loss(model, make_batch(store, np.array([place])), smoothing=0.0, precision="float32")
     variances, components, independent, within, histogram = [], [], [], [], np.zeros(NUM_BINS)
     for head in heads.values():

@@ -127,7 +127,7 @@ class TreeConstraint:
         return np.concatenate([*rows, (tokens == END)[None]])
 
 
-_WORDS_LEFT, _DEPTH, _DEEPEST, _NUM_WRITTEN, _WORD_SYMBOLS = range(5)
+_UNREAD_WORDS, _NUM_OPEN, _DEEPEST, _NUM_WRITTEN, _WORD_SYMBOLS = range(5)
 """Columns of a state: words not yet complete; open constituents, and the most that may be open; number of
 symbols written of the current word; then, if outputs have endings or words, those of the words, last word
 first."""
@@ -183,7 +183,7 @@ class JoinedTreeConstraint:
         longest = max(map(len, words)) if self._word_symbols else 0
         states = np.zeros((len(sources), _WORD_SYMBOLS + longest), np.int64)
         for state, source, of_source in zip(states, sources, words, strict=True):
-            state[_WORDS_LEFT] = len(of_source)
+            state[_UNREAD_WORDS] = len(of_source)
             tokens = min([len(source) + self._max_extra_tokens, *self._limits])
             # Without room for all symbols and the end symbol, nothing may open: there is no tree.
             state[_DEEPEST] = self._max_depth * (tokens > self._per_word * len(of_source))
@@ -212,12 +212,12 @@ class JoinedTreeConstraint:
     def advance(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
         """The states after one more token (sentences, beams) each."""
         states = states.copy()
-        depth = states[..., _DEPTH] + self._begun[tokens] - self._ended[tokens]
-        states[..., _DEPTH] = depth.clip(0, self._max_depth)  # beams without a hypothesis write anything
+        depth = states[..., _NUM_OPEN] + self._begun[tokens] - self._ended[tokens]
+        states[..., _NUM_OPEN] = depth.clip(0, self._max_depth)  # beams without a hypothesis write anything
         num_written = states[..., _NUM_WRITTEN] + 1
         states[..., _NUM_WRITTEN] = num_written % self._per_word
         is_whole = num_written == self._per_word
-        states[..., _WORDS_LEFT] = np.maximum(states[..., _WORDS_LEFT] - is_whole, 0)
+        states[..., _UNREAD_WORDS] = np.maximum(states[..., _UNREAD_WORDS] - is_whole, 0)
         return states
 
     def _build_table(self) -> NDArray[np.bool_]:

@@ -81,7 +81,7 @@ def _has_id(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Sp
 def _marked_tag(word: str, tag: str, historical: bool) -> str:
     if tag == TRACE or (word[0] in "*0" and _is_trace(word, tag, historical)):
         return TRACE
-    is_comment = tag in COMMENTS and _COMMENT_NODE.fullmatch(word)
+    is_comment = tag in COMMENTS and _COMMENT_NODE.fullmatch(word) is not None
     is_comment = is_comment or (historical and word[0] + word[-1] == "{}")
     return CODE if tag in CODES or is_comment else tag
 
