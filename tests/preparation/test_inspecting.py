@@ -91,7 +91,7 @@ def test_entries_are_counted_in_each_vocabulary(prepared: PreparedData, found: I
         assert vocabulary.num_entries == len(vocabulary.counts) - len(CONTROL_SYMBOLS)
         assert vocabulary.num_used == len(counts[name])
         assert vocabulary.num_rare == sum(times < 10 for times in counts[name].values()) > 0
-        assert vocabulary.num_unknown == counts[name][UNKNOWN]
+        assert vocabulary.num_unknown_tokens == counts[name][UNKNOWN]
 
 
 def test_repeats_are_counted(prepared: PreparedData, found: Inspection) -> None:

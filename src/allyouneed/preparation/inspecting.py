@@ -1,4 +1,4 @@
-"""What prepared data looks like: sizes, lengths, use of the vocabulary, repeats, odd pairs, padding."""
+"""Inspects prepared data: sizes, lengths, use of the vocabulary, repeats, odd pairs, padding."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -50,8 +50,8 @@ class Side:
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
-    """How a vocabulary is used."""
+class VocabularyUse:
+    """The use of a vocabulary in the training data."""
 
     counts: NDArray[np.int64]
     """How often each entry occurs: (vocab_size,)."""
@@ -73,13 +73,13 @@ class Vocabulary:
         return int(((counts > 0) & (counts < RARE)).sum())
 
     @property
-    def num_unknown(self) -> int:
+    def num_unknown_tokens(self) -> int:
         """Number of tokens for which there is no entry."""
         return int(self.counts[UNKNOWN])
 
 
 @dataclass(frozen=True)
-class Example:
+class NotablePair:
     """A pair that stands out."""
 
     number: int
@@ -94,7 +94,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Repeats:
-    """What occurs more than once in the training data."""
+    """Numbers of repeats in the training data."""
 
     num_pairs: int
     """Number of pairs that equal an earlier one."""
@@ -112,7 +112,7 @@ class Repeats:
 
 @dataclass(frozen=True, eq=False)
 class Inspection:
-    """What prepared data looks like."""
+    """The facts about prepared data."""
 
     directory: Path
     task: str
@@ -126,12 +126,12 @@ class Inspection:
     """What `prepare` reported of the training files."""
     source: Side
     target: Side
-    vocabularies: Mapping[str, Vocabulary]
+    vocabularies: Mapping[str, VocabularyUse]
     """The vocabularies of "source" and "target", or the one of "both sides"."""
     repeats: Repeats
-    most_repeated: list[Example]
-    longest: list[Example]
-    oddest: list[Example]
+    most_repeated: list[NotablePair]
+    longest: list[NotablePair]
+    oddest: list[NotablePair]
     """Pairs whose lengths fit worst, by Gale and Church's distance (1993); empty if the sides are not
     alike."""
     padding: Mapping[int, float]
@@ -141,7 +141,7 @@ class Inspection:
 def inspect(
     prepared: PreparedData, num_examples: int = 5, advance: Advance = lambda count: None
 ) -> Inspection:
-    """Look at prepared data; the text is read twice.
+    """Inspect prepared data; the text is read twice.
 
     Args:
         prepared: The data.
@@ -153,7 +153,7 @@ def inspect(
     repeats, most_repeated = _repeats(prepared, texts, num_examples)
     longest = _first(-np.maximum(train.source_lengths, train.target_lengths).astype(np.int64), num_examples)
     oddest = _first(-_misfit(train), num_examples) if prepared.task.sides_are_alike else np.empty(0, np.int64)
-    shown = _examples(train, texts, {*most_repeated, *longest.tolist(), *oddest.tolist()}, most_repeated)
+    shown = _notable(train, texts, {*most_repeated, *longest.tolist(), *oddest.tolist()}, most_repeated)
     files = (path for path in prepared.directory.rglob("*") if path.is_file())
     return Inspection(
         directory=prepared.directory,
@@ -174,16 +174,16 @@ def inspect(
     )
 
 
-def _vocabularies(prepared: PreparedData) -> dict[str, Vocabulary]:
+def _vocabularies(prepared: PreparedData) -> dict[str, VocabularyUse]:
     source = prepared.train.source_counts(prepared.source_vocab_size)
     target = prepared.train.target_counts(prepared.target_vocab_size)
     if prepared.units.source is prepared.units.target:
-        return {"both sides": Vocabulary(source + target)}
-    return {"source": Vocabulary(source), "target": Vocabulary(target)}
+        return {"both sides": VocabularyUse(source + target)}
+    return {"source": VocabularyUse(source), "target": VocabularyUse(target)}
 
 
 class _Texts:
-    """The text of a part, of which everything but what is asked for is only counted."""
+    """Reads the text of a part, and counts its words, characters and copies."""
 
     def __init__(self, prepared: PreparedData, part: str, num_pairs: int, advance: Advance) -> None:
         self._num_pairs = num_pairs
@@ -262,11 +262,12 @@ def _num_among(found: NDArray[np.int64], hashes: NDArray[np.int64]) -> int:
     return int((hashes[places] == found).sum())
 
 
-def _examples(
+def _notable(
     store: PairStore, texts: _Texts, wanted: set[int], times: Mapping[int, int]
-) -> dict[int, Example]:
+) -> dict[int, NotablePair]:
+    """The wanted pairs, by index."""
     return {
-        index: Example(
+        index: NotablePair(
             int(store.line_numbers[index]),
             source,
             target,
