@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.hardware.machine import environment
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.training.batches import schedule_of

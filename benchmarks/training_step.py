@@ -23,7 +23,7 @@ from torch.nn import functional
 
 from allyouneed.config.presets import preset
 from allyouneed.config.run import Precision
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout

@@ -249,7 +249,7 @@ def is_value(node: ast.AST, part: ast.AST) -> bool:
 
 CHECKS = {
     upward_imports: {
-        "allyouneed.model.attention": "from allyouneed.data import batching",
+        "allyouneed.model.attention": "from allyouneed.data import batch_plans",
         "allyouneed.training.trainer": "def f():\n    from allyouneed.inference.search import BeamSearch",
         "allyouneed.config.run": "import allyouneed.storage.checkpoint",
         "allyouneed.errors": "from allyouneed import load",
@@ -260,7 +260,7 @@ CHECKS = {
         "allyouneed.model.masks": "from allyouneed.model import Layer",
     },
     torch_where_there_is_only_text: {
-        "allyouneed.data.batching": "import torch.nn as nn",
+        "allyouneed.data.batch_plans": "import torch.nn as nn",
         "allyouneed.evaluation.bleu": "from torch import Tensor",
     },
     tasks_told_apart_by_name: {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from allyouneed.data.corpus_files import CorpusFiles
     from allyouneed.data.tab_separated import Columns
     from allyouneed.errors import DataError, ModelError, UsageError, UserError
-    from allyouneed.evaluation.score import Score
+    from allyouneed.evaluation.scores import Score
     from allyouneed.hardware.cluster import Cluster
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.preparation.preparing import prepare
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from allyouneed.tasks.parsing.task import evaluate_parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
     from allyouneed.tasks.requests import Answer, Failure, ParseRequest, ScoreRequest, TranslationRequest
-    from allyouneed.tasks.translation.options import TranslateOptions
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.pair_scores import PairScore
     from allyouneed.tasks.translation.task import evaluate
+    from allyouneed.tasks.translation.translate_options import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
 
 __all__ = [
@@ -114,12 +114,12 @@ _MODULES = {
     "Parser": "allyouneed.tasks.parsing.parser",
     "PreparedData": "allyouneed.preparation.prepared_data",
     "RunConfig": "allyouneed.config.run",
-    "Score": "allyouneed.evaluation.score",
+    "Score": "allyouneed.evaluation.scores",
     "ScoreRequest": "allyouneed.tasks.requests",
     "SearchConfig": "allyouneed.config.run",
     "SearchSettings": "allyouneed.config.run",
     "TrainingConfig": "allyouneed.config.run",
-    "TranslateOptions": "allyouneed.tasks.translation.options",
+    "TranslateOptions": "allyouneed.tasks.translation.translate_options",
     "Translation": "allyouneed.tasks.translation.outputs",
     "TranslationRequest": "allyouneed.tasks.requests",
     "Translator": "allyouneed.tasks.translation.translator",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.data.test_batching import Lengths, caption_like_lengths
 from tests.stores import write_store
 
-from allyouneed.data.batching import PlannedBatch
+from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.replay import ReplaySchedule
 from allyouneed.data.store import PairStore
 from allyouneed.errors import UsageError

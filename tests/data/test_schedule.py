@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from allyouneed.data import schedule as module
-from allyouneed.data.batching import PlannedBatch, num_batches_of, plan_epoch
+from allyouneed.data.batch_plans import PlannedBatch, num_batches_of, plan_epoch
 from allyouneed.data.replay import ReplaySchedule
 from allyouneed.data.schedule import BatchSchedule
 from allyouneed.errors import UsageError

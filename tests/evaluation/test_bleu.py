@@ -16,7 +16,7 @@ from sacrebleu import BLEU, CHRF
 from allyouneed.errors import DataError, UsageError
 from allyouneed.evaluation.bleu import bleu_13a, moses_bleu, moses_tokenizer
 from allyouneed.evaluation.chrf import chrf
-from allyouneed.evaluation.score import Metric
+from allyouneed.evaluation.scores import Metric
 
 HYPOTHESES = ["The cat sat on the mat.", 'He said: "It\'s 5,300 km", and left.', "", "ein Mann - grün & blau"]
 REFERENCES = [

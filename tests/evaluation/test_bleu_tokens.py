@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sacrebleu import BLEU
 
-from allyouneed.evaluation import WORDS, Tokens, bleu_13a, bleu_of, choose_tokens
+from allyouneed.evaluation import WORDS, BleuTokens, bleu_13a, bleu_of, choose_tokens
 from allyouneed.evaluation.bleu_tokens import has_few_spaces
 
 ZH = ["今天天气很好。", "我喜欢喝绿茶。", "他住在一座小城市里。", "她每天早上六点起床。"]
@@ -68,7 +68,7 @@ def test_other_languages_have_the_words_that_they_always_had(code: str) -> None:
 )
 def test_references_without_spaces_are_counted_in_characters(code: str, lines: list[str]) -> None:
     tokens = choose_tokens(code, lines)
-    assert tokens == Tokens("char", "the references have hardly any spaces")
+    assert tokens == BleuTokens("char", "the references have hardly any spaces")
     assert bleu_of(tokens)([line * 4 for line in lines], [line * 4 for line in lines]).value > 99.9
 
 

@@ -7,7 +7,7 @@ import pytest
 from sacrebleu import BLEU, corpus_bleu
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation import Tokens, bleu_13a
+from allyouneed.evaluation import BleuTokens, bleu_13a
 from allyouneed.evaluation.significance import paired_bootstrap
 
 DRAW = random.Random(1)
@@ -100,7 +100,7 @@ def test_several_references_and_other_tokens_are_drawn_as_by_hand(tokenizer: str
             [[as_chinese(line) for line in text] for text in of] for of in (systems, references)
         )
     metric = BLEU(tokenize=tokenizer, force=True)
-    found = paired_bootstrap(*systems, *references, tokens=Tokens(tokenizer), num_samples=50)
+    found = paired_bootstrap(*systems, *references, tokens=BleuTokens(tokenizer), num_samples=50)
     assert found.p_value == bootstrap_by_hand(systems, references, metric, 50)
     assert found.baseline == pytest.approx(metric.corpus_score(systems[0], references).score)
     assert found.signature.startswith(f"{metric.get_signature()}|bs:50|")

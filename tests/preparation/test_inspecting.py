@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
-from allyouneed.data.batching import padding_share
+from allyouneed.data.batch_plans import padding_share
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.errors import ModelError

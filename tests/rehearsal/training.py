@@ -17,7 +17,7 @@ from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import Batch, make_batch
+from allyouneed.data.batch_plans import Batch, make_batch
 from allyouneed.hardware.machine import environment, matmul_peak
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model import EncoderDecoder, build_model

@@ -12,7 +12,7 @@ import pytest
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed import RunConfig, train
-from allyouneed.data.batching import make_batch, plan_epoch
+from allyouneed.data.batch_plans import make_batch, plan_epoch
 from allyouneed.errors import DiskError, LockedError, UsageError
 from allyouneed.model import Transformer
 from allyouneed.preparation.prepared_data import PreparedData

@@ -10,14 +10,16 @@ import torch
 
 from allyouneed.inference import AttentionWeights
 from allyouneed.tasks.attention_figures import Form, draw_lines, head_colour
-from allyouneed.tasks.attention_maps import Attention, Selection, Tokens, Word
+from allyouneed.tasks.attention_maps import AttendedText, Attention, Selection, Word
 
 HOSTILE = ["<script>", "</svg>", "&amp;", "$x_1^2$", "犬", "\U0001f436", "<U+202E>", "א"]
 
 
-def tokens(texts: list[str]) -> Tokens:
+def tokens(texts: list[str]) -> AttendedText:
     words = [Word(text, place, place + 1, (place, place + 1)) for place, text in enumerate(texts)]
-    return Tokens(" ".join(texts), texts, [(word.begin, word.end) for word in words], words, control=None)
+    return AttendedText(
+        " ".join(texts), texts, [(word.begin, word.end) for word in words], words, control=None
+    )
 
 
 def attention(texts: list[str], looks_at: list[list[int]]) -> Attention:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from allyouneed.config.run import DataConfig, RunConfig
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, ModelError, UsageError, UserError
 from allyouneed.model.dropout import evaluation_mode

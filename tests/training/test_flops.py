@@ -8,7 +8,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.model import Transformer, build_model
 from allyouneed.symbols import PADDING
 from allyouneed.training.flops import pairs_in_reach, training_flops

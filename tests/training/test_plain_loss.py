@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.model import Transformer
 from allyouneed.symbols import PADDING
 from allyouneed.training.plain_loss import label_smoothed_cross_entropy

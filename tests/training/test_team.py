@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.processor import features
 from allyouneed.model import Transformer

@@ -7,7 +7,7 @@ from tests.kernels import require_kernels
 from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, RunConfig, TrainingConfig
-from allyouneed.data.batching import Batch, make_batch
+from allyouneed.data.batch_plans import Batch, make_batch
 from allyouneed.hardware.devices import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention

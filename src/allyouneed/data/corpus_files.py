@@ -31,7 +31,7 @@ class _Limits(TypedDict):
     max_bytes: int | None
 
 
-class Format(Protocol):
+class PairReader(Protocol):
     """A reader of files of pairs."""
 
     def __call__(self, file: Path, report: CleaningReport, files: "CorpusFiles", /) -> Iterator[Pair]:
@@ -200,12 +200,12 @@ def _read_tmx(file: Path, report: CleaningReport, files: CorpusFiles) -> Iterato
     return read_tmx(file, report, languages, max_bytes=files.max_bytes)
 
 
-FORMATS: Sequence[tuple[Callable[[Path], bool], Format]] = (
+FORMATS: Sequence[tuple[Callable[[Path], bool], PairReader]] = (
     (is_xml, _read_tmx),
     (lambda file: True, _read_tab_separated),
 )
 """For each format, a test of the content of a file, and a reader; the first whose test passes counts."""
 
 
-def _format_of(file: Path) -> Format:
+def _format_of(file: Path) -> PairReader:
     return next(read for recognises, read in FORMATS if recognises(file))

@@ -17,7 +17,7 @@ _PAGE = "https://www.statmt.org/wmt14/translation-task.html"
 _BLOCK_BYTES = 1 << 20
 
 
-class Part(NamedTuple):
+class CorpusPart(NamedTuple):
     """Two files of a corpus, one for each language."""
 
     stem: str
@@ -34,8 +34,8 @@ class PublicCorpus:
 
     source_language: str
     target_language: str
-    train: tuple[Part, ...]
-    valid: Part
+    train: tuple[CorpusPart, ...]
+    valid: CorpusPart
     preset: str
     """The preset whose data settings are the paper's."""
     paper_pairs: str
@@ -70,7 +70,7 @@ class PublicCorpus:
         sources, targets = zip(*(present[part] for part in self.train), strict=True)
         return CorpusFiles(sources, targets, max_bad_share=0.01), CorpusFiles(*present[self.valid])
 
-    def _pair_of(self, folder: Path, part: Part) -> dict[str, Path | None]:
+    def _pair_of(self, folder: Path, part: CorpusPart) -> dict[str, Path | None]:
         languages = self.source_language, self.target_language
         return {language: _found(folder, f"{part.stem}.{language}") for language in languages}
 
@@ -83,11 +83,11 @@ PUBLIC_CORPORA: Mapping[str, PublicCorpus] = {
         source_language="en",
         target_language="de",
         train=(
-            Part("training/europarl-v7.de-en", 1_920_209, _EUROPARL),
-            Part("commoncrawl.de-en", 2_399_123, _COMMON_CRAWL),
-            Part("training/news-commentary-v9.de-en", 201_288, _NEWS),
+            CorpusPart("training/europarl-v7.de-en", 1_920_209, _EUROPARL),
+            CorpusPart("commoncrawl.de-en", 2_399_123, _COMMON_CRAWL),
+            CorpusPart("training/news-commentary-v9.de-en", 201_288, _NEWS),
         ),
-        valid=Part("dev/newstest2013", 3_000, "dev.tgz"),
+        valid=CorpusPart("dev/newstest2013", 3_000, "dev.tgz"),
         preset="base",
         paper_pairs="about 4.5 million",
     ),
@@ -95,13 +95,13 @@ PUBLIC_CORPORA: Mapping[str, PublicCorpus] = {
         source_language="en",
         target_language="fr",
         train=(
-            Part("training/europarl-v7.fr-en", 2_007_723, _EUROPARL),
-            Part("commoncrawl.fr-en", 3_244_152, _COMMON_CRAWL),
-            Part("un/undoc.2000.fr-en", 12_886_831, "training-parallel-un.tgz"),
-            Part("training/news-commentary-v9.fr-en", 183_251, _NEWS),
-            Part("giga-fren.release2.fixed", 22_520_376, "training-giga-fren.tar"),
+            CorpusPart("training/europarl-v7.fr-en", 2_007_723, _EUROPARL),
+            CorpusPart("commoncrawl.fr-en", 3_244_152, _COMMON_CRAWL),
+            CorpusPart("un/undoc.2000.fr-en", 12_886_831, "training-parallel-un.tgz"),
+            CorpusPart("training/news-commentary-v9.fr-en", 183_251, _NEWS),
+            CorpusPart("giga-fren.release2.fixed", 22_520_376, "training-giga-fren.tar"),
         ),
-        valid=Part("dev/newstest2013", 3_000, "dev.tgz"),
+        valid=CorpusPart("dev/newstest2013", 3_000, "dev.tgz"),
         preset="big_en_fr",
         paper_pairs="36 million",
     ),

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from allyouneed.data.batching import (
+from allyouneed.data.batch_plans import (
     Indices,
     PlannedBatch,
     Position,

@@ -11,7 +11,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from allyouneed.data.batching import (
+from allyouneed.data.batch_plans import (
     EpochPlan,
     Indices,
     PlannedBatch,

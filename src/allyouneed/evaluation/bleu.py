@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from allyouneed.errors import UsageError
-from allyouneed.evaluation.bleu_tokens import WORDS, Tokens
-from allyouneed.evaluation.score import Metric, Score, aligned_references
+from allyouneed.evaluation.bleu_tokens import WORDS, BleuTokens
+from allyouneed.evaluation.scores import Metric, Score, aligned_references
 
 
 def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
@@ -24,7 +24,7 @@ def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
     return metric
 
 
-def bleu_of(tokens: Tokens) -> Metric:
+def bleu_of(tokens: BleuTokens) -> Metric:
     """BLEU as sacreBLEU computes it on some tokens; named by them, such as `bleu_13a` and `bleu_ja_mecab`."""
     name = f"bleu_{tokens.tokenizer.replace('-', '_')}"
     return sacrebleu_metric(name, tokens.tokenizer, lowercase=False)

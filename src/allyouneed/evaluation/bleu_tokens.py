@@ -22,7 +22,7 @@ _FEW_SPACES = 0.1
 """Share of white space below which words are not parted by it; in English it is a sixth."""
 
 
-class Tokens(NamedTuple):
+class BleuTokens(NamedTuple):
     """The tokens that BLEU counts."""
 
     tokenizer: str
@@ -31,11 +31,11 @@ class Tokens(NamedTuple):
     """Why white space does not part words; empty if it does."""
 
 
-WORDS = Tokens("13a")
+WORDS = BleuTokens("13a")
 """Words and punctuation, as sacreBLEU counts them by default."""
 
 
-def choose_tokens(language: str, references: Sequence[str]) -> Tokens:
+def choose_tokens(language: str, references: Sequence[str]) -> BleuTokens:
     """The tokens that sacreBLEU chooses for a language, or characters if it has no tokeniser for it.
 
     MeCab finds the words of Japanese and Korean if it is installed.
@@ -47,13 +47,13 @@ def choose_tokens(language: str, references: Sequence[str]) -> Tokens:
     code = primary_language(language)
     reason = f"{code!r} is written without spaces" if code in WITHOUT_SPACES_BETWEEN_WORDS else ""
     if code in CHINESE:
-        return Tokens("zh", reason)
+        return BleuTokens("zh", reason)
     if code in _MECAB:
         tokenizer, *packages = _MECAB[code]
-        return Tokens(tokenizer if all(map(find_spec, packages)) else "char", reason)
+        return BleuTokens(tokenizer if all(map(find_spec, packages)) else "char", reason)
     if not reason and has_few_spaces(references):
         reason = "the references have hardly any spaces"
-    return Tokens("char", reason) if reason else WORDS
+    return BleuTokens("char", reason) if reason else WORDS
 
 
 def has_few_spaces(lines: Sequence[str]) -> bool:

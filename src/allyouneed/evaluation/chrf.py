@@ -5,9 +5,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu import CHRF
 
-from allyouneed.evaluation.score import Score, aligned_references
+from allyouneed.evaluation.scores import Score, aligned_references
+
+_LONGEST_NGRAM = 6
+_BETA_SQUARED = 4
+_COLUMNS_AT_ONCE = 8_192
 
 
 def chrf(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
@@ -25,15 +28,11 @@ def chrf(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     return Score("chrf", value, str(metric.get_signature()))
 
 
-_BETA_SQUARED = 4
-_COLUMNS_AT_ONCE = 8_192
-
-
 def pairwise_chrf(texts: Sequence[str]) -> NDArray[np.float64]:
     """sacreBLEU's sentence-level chrF2 of each text against each as reference: (hypotheses, references)."""
     shape = len(texts), len(texts)
     precision, recall, num_orders = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    for order in range(1, CHRF.CHAR_ORDER + 1):
+    for order in range(1, _LONGEST_NGRAM + 1):
         rows, num_columns = _occurrences(texts, order)
         matches, lengths = _matches(rows, num_columns), np.array([len(row) for row in rows], np.float64)
         counted = (lengths[:, None] > 0) & (lengths[None, :] > 0)

@@ -14,7 +14,7 @@ from allyouneed.evaluation.bleu import (
 )
 from allyouneed.evaluation.bleu_tokens import choose_tokens
 from allyouneed.evaluation.chrf import chrf
-from allyouneed.evaluation.score import Metric
+from allyouneed.evaluation.scores import Metric
 from allyouneed.language_codes import is_language_code, primary_language
 
 _COMPOUND = re.compile(r"(\S)-(\S)")

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import BLEU
 
-from allyouneed.evaluation.bleu_tokens import WORDS, Tokens
-from allyouneed.evaluation.score import aligned_references
+from allyouneed.evaluation.bleu_tokens import WORDS, BleuTokens
+from allyouneed.evaluation.scores import aligned_references
 
 NUM_SAMPLES = 1_000
 SIGNIFICANT = 0.05
@@ -24,7 +24,7 @@ Counts = NDArray[np.int64] | NDArray[np.float64]
 
 
 def bleu_counts(
-    hypotheses: Sequence[str], *references: Sequence[str], tokens: Tokens = WORDS
+    hypotheses: Sequence[str], *references: Sequence[str], tokens: BleuTokens = WORDS
 ) -> NDArray[np.int64]:
     """Counts per sentence: matches and n-grams of each order, lengths of hypothesis and reference."""
     metric = BLEU(tokenize=tokens.tokenizer, force=True)
@@ -73,7 +73,7 @@ def paired_bootstrap(
     baseline: Sequence[str],
     system: Sequence[str],
     *references: Sequence[str],
-    tokens: Tokens = WORDS,
+    tokens: BleuTokens = WORDS,
     num_samples: int = NUM_SAMPLES,
 ) -> Comparison:
     """BLEU of two systems, and the significance of their difference.
@@ -104,7 +104,7 @@ def paired_bootstrap(
     return Comparison(of_baseline, of_system, p_value, (float(low), float(high)), signature, len(baseline))
 
 
-def _bleu_signature(references: Sequence[Sequence[Any]], tokens: Tokens) -> str:
+def _bleu_signature(references: Sequence[Sequence[Any]], tokens: BleuTokens) -> str:
     """Signature of BLEU on these references; blank ones give it too, as only their number counts."""
     blank = [[line and "" for line in lines] for lines in references]
     return str(BLEU(tokenize=tokens.tokenizer, force=True, references=blank).get_signature())

@@ -8,7 +8,7 @@ from itertools import islice
 
 import torch
 
-from allyouneed.data.batching import Indices, length_batches
+from allyouneed.data.batch_plans import Indices, length_batches
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scheduler import ready_to_decode, run_in_threads

@@ -30,7 +30,7 @@ from allyouneed.hardware.cluster import Bundle, Cluster
 from allyouneed.hardware.processor import available_cores
 from allyouneed.preparation.encoding_worker import (
     EncodedTexts,
-    TextEncoder,
+    SideEncoder,
     encoders_of,
     load_encoders,
     read_answer,
@@ -262,6 +262,6 @@ def _encoded(
 
 
 @lru_cache(maxsize=1)
-def _encoders(units: Bundle, settings: tuple[str, ...]) -> tuple[TextEncoder, TextEncoder]:
+def _encoders(units: Bundle, settings: tuple[str, ...]) -> tuple[SideEncoder, SideEncoder]:
     """The encoders of both sides, which stay in the process for further chunks."""
     return load_encoders(units.unpacked(), *settings)

@@ -34,7 +34,7 @@ class EncodedTexts(NamedTuple):
     """Which of them may be in the language of the side: (texts,)."""
 
 
-class TextEncoder:
+class SideEncoder:
     """Splits the texts of one side into units.
 
     Args:
@@ -63,10 +63,10 @@ class TextEncoder:
         return EncodedTexts(sentences, np.fromiter(map(self._filter.passes, texts), np.bool_, num_texts))
 
 
-def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[TextEncoder, TextEncoder]:
+def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[SideEncoder, SideEncoder]:
     """The encoders of both sides."""
     source, target = languages or (None, None)
-    return TextEncoder(units.source, source), TextEncoder(units.target, target)
+    return SideEncoder(units.source, source), SideEncoder(units.target, target)
 
 
 def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[str]) -> None:
@@ -103,7 +103,7 @@ def read_answer(stream: BinaryIO, expected: int) -> EncodedTexts:
     return EncodedTexts(Sentences(ids, lengths), passes)
 
 
-def answer(encoders: tuple[TextEncoder, TextEncoder], requests: BinaryIO, answers: BinaryIO) -> None:
+def answer(encoders: tuple[SideEncoder, SideEncoder], requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until there are no more."""
     while header := requests.read(3 * _SIZE.itemsize):
         _, *sizes = np.frombuffer(header, _SIZE).tolist()
@@ -126,7 +126,7 @@ def _exactly(stream: BinaryIO, size: int) -> bytes:
 
 def load_encoders(
     directory: Path, config: str, languages: str, *sizes: str
-) -> tuple[TextEncoder, TextEncoder]:
+) -> tuple[SideEncoder, SideEncoder]:
     """The encoders of both sides, from a directory with saved units and the arguments of this program."""
     from allyouneed.tasks.catalogue import task_named  # the tasks import the module that imports this one
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import padding_share, plan_epoch
+from allyouneed.data.batch_plans import padding_share, plan_epoch
 from allyouneed.data.lines import read_lines
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError

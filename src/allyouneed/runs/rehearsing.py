@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import Indices, PlannedBatch, padding_share
+from allyouneed.data.batch_plans import Indices, PlannedBatch, padding_share
 from allyouneed.data.store import PairStore
 from allyouneed.errors import counted, duration
 from allyouneed.explorer.text_tables import figure, megabytes

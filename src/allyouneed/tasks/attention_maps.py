@@ -20,7 +20,7 @@ from allyouneed.symbols import CONTROL_SYMBOLS, END, START
 FORMAT: Final = "allyouneed attention 1"
 
 
-class Kind(NamedTuple):
+class AttentionKind(NamedTuple):
     """One of the three uses of attention in the model (paper 3.2.3)."""
 
     queries: str
@@ -30,9 +30,9 @@ class Kind(NamedTuple):
 
 
 KINDS: Final = {
-    "encoder": Kind("source", "source"),
-    "decoder": Kind("target", "target"),
-    "cross": Kind("written", "source"),
+    "encoder": AttentionKind("source", "source"),
+    "decoder": AttentionKind("target", "target"),
+    "cross": AttentionKind("written", "source"),
 }
 """Name of the weights in `AttentionWeights` -> kind."""
 
@@ -91,7 +91,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Tokens:
+class AttendedText:
     """A text as the model sees it: its pieces, the control symbol among them, and their words."""
 
     text: str
@@ -118,11 +118,11 @@ class Attention:
 
     weights: AttentionWeights
     """Weights between pieces."""
-    source: Tokens
+    source: AttendedText
     """The source and its end symbol; without it if the model reads none (`source_end = false`)."""
-    target: Tokens
+    target: AttendedText
     """Input of the decoder: the start symbol and the target."""
-    written: Tokens
+    written: AttendedText
     """Output of the decoder: the target and its end symbol. Row i of `weights.cross` belongs to the writing
     of piece i."""
     alignment: Links
@@ -250,17 +250,19 @@ def require_few_weights(config: ModelConfig, source: Sequence[int], target: Sequ
         raise too_many_weights(total, read, written)
 
 
-def _tokens(of_text: Pieces, *, start: bool = False, end: bool = False) -> Tokens:
+def _tokens(of_text: Pieces, *, start: bool = False, end: bool = False) -> AttendedText:
     """The text, with the start symbol prepended or the end symbol appended."""
     text, pieces, spans, size = of_text.text, of_text.pieces, of_text.offsets, len(of_text.text)
     words = [_word(text, spans, group, start) for group in of_text.groups]
     if start:
         first = Word(CONTROL_SYMBOLS[START], 0, 0, (0, 1))
-        return Tokens(text, [first.text, *pieces], [(0, 0), *spans], [first, *words], control=0)
+        return AttendedText(text, [first.text, *pieces], [(0, 0), *spans], [first, *words], control=0)
     if not end:
-        return Tokens(text, pieces, spans, words, control=None)
+        return AttendedText(text, pieces, spans, words, control=None)
     last = Word(CONTROL_SYMBOLS[END], size, size, (len(pieces), len(pieces) + 1))
-    return Tokens(text, [*pieces, last.text], [*spans, (size, size)], [*words, last], control=len(words))
+    return AttendedText(
+        text, [*pieces, last.text], [*spans, (size, size)], [*words, last], control=len(words)
+    )
 
 
 def _word(text: str, spans: Sequence[Span], group: Span, shift: int) -> Word:

@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import Batch, Indices, PlannedBatch, make_batch
+from allyouneed.data.batch_plans import Batch, Indices, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ResourceError, is_out_of_memory
 from allyouneed.hardware.memory import empty_cache

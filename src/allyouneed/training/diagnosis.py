@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import PlannedBatch, make_batch
+from allyouneed.data.batch_plans import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.dropout import Dropout

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.data.batching import PlannedBatch
+from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.model.rivals.bytenet import unfolded_length
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import PlannedBatch
+from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
 from allyouneed.hardware.memory import keep_freed_memory

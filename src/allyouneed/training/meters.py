@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.evaluation.score import perplexity
+from allyouneed.evaluation.scores import perplexity
 from allyouneed.hardware.energy import EnergyMeter
 
 

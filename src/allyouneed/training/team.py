@@ -15,7 +15,7 @@ from threading import Barrier
 import torch
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder

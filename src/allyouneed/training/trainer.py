@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import PlannedBatch
+from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, measured_peak

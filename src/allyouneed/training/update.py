@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from allyouneed.config.run import Precision, TrainingConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import (
     AttentionFunction,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from allyouneed.data.batching import length_batches, make_batch
+from allyouneed.data.batch_plans import length_batches, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.dropout import evaluation_mode

@@ -12,7 +12,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError
-from allyouneed.evaluation import Tokens, bleu_13a, bleu_of
+from allyouneed.evaluation import BleuTokens, bleu_13a, bleu_of
 from allyouneed.lab.bench.contenders import OURS, Entry, missing_package
 from allyouneed.lab.bench.decoding_contenders import (
     CONTENDERS,
@@ -85,7 +85,7 @@ def test_bleu_compares_outputs_with_the_references(toy_task: Task, toy_data: Pat
     swapped = [*ids[1:], ids[0]]
     assert toy_task.bleu(swapped) == bleu_13a([*references[1:], references[0]], references).value < 50
     unspaced = replace(toy_task, target_language="th")
-    expected = bleu_of(Tokens("char"))([*references[1:], references[0]], references).value
+    expected = bleu_of(BleuTokens("char"))([*references[1:], references[0]], references).value
     assert unspaced.bleu(swapped) == expected != toy_task.bleu(swapped)
 
 

@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.lab.bench.contenders import OURS, missing_package
 from allyouneed.lab.bench.training_contenders import CONTENDERS, Contender, cut_rows
 from allyouneed.lab.bench.training_workloads import equal_lengths, make_batches, multi30k_lengths

@@ -8,7 +8,7 @@ import pytest
 from tests.stores import write_store
 
 from allyouneed import CorpusFiles, DataConfig, prepare
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.lab.bench.training_workloads import (
     SHAPES,

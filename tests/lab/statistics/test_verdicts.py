@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation import Tokens, bleu_of
+from allyouneed.evaluation import BleuTokens, bleu_of
 from allyouneed.evaluation.significance import bleu_of_counts, resampled_scores
 from allyouneed.lab.paper import training_rows
 from allyouneed.lab.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
@@ -340,7 +340,7 @@ def test_figures_and_drawn_test_sets_of_text_without_spaces_count_characters(tmp
     references = ["今天天气很好。", "我喜欢喝绿茶。", "他住在一座小城市里。"]
     figures = training_rows.score(cast(Translator, OneOfThreeWrong()), ["a", "b", "c"], references, tmp_path)
     found = [each.text for each in OneOfThreeWrong().translate([])]
-    assert figures["bleu"] == bleu_of(Tokens("char"))(found, references).value > 80
+    assert figures["bleu"] == bleu_of(BleuTokens("char"))(found, references).value > 80
     kept = kept_of("bleu", tmp_path)
     assert kept is not None
     assert bleu_of_counts(kept.counts().sum(axis=0)) == pytest.approx(figures["bleu"])

@@ -10,7 +10,7 @@ import torch
 
 from allyouneed import RunConfig, average, load_translator, train
 from allyouneed.config.run import SearchConfig
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.inference import generate
 from allyouneed.inference.engine_choice import build_engine

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 
 from allyouneed.errors import DataError
-from allyouneed.tasks.parsing.bracket_f1 import COLLINS, BracketScores, Rules, score_tree, score_trees
+from allyouneed.tasks.parsing.bracket_f1 import COLLINS, BracketRules, BracketScores, score_tree, score_trees
 from allyouneed.tasks.parsing.tree_cleaning import clean, clean_trees
 from allyouneed.tasks.parsing.trees import Tree, read_trees, tree_of
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"
 INNER = GOLD.removeprefix("(S ").removesuffix(")")
-SAMPLE_RULES = Rules(COLLINS.deleted - {"."}, (frozenset({"T", "TT"}),))
+SAMPLE_RULES = BracketRules(COLLINS.deleted - {"."}, (frozenset({"T", "TT"}),))
 
 # The files sample.gld, sample.tst and sample.rsl of EVALB (Sekine and Collins, in the public domain), as far
 # as it calls their sentences valid: number, gold tree, tree, and recall, precision, matched, gold, test,

@@ -13,7 +13,7 @@ import pytest
 from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
 from allyouneed.tasks.parsing.trees import Tree, tree_of
 
-Rules = dict[tuple[str, ...], float]
+BracketRules = dict[tuple[str, ...], float]
 """The left-hand side, then the right -> log-probability."""
 
 
@@ -45,7 +45,7 @@ def rules_of(grammar: Any, trees: Sequence[tuple[Any, ...]]) -> Counter[tuple[st
     )
 
 
-def best_score(rules: Rules, words: Sequence[str]) -> float:
+def best_score(rules: BracketRules, words: Sequence[str]) -> float:
     """Of any tree over the words: all rules on all spans, unary ones until nothing gets better."""
     best: dict[tuple[int, int], dict[str, float]] = defaultdict(lambda: defaultdict(lambda: -math.inf))
     for length in range(1, len(words) + 1):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed import CorpusFiles, DataConfig, RunConfig, evaluate, load_translator, prepare, train
-from allyouneed.evaluation import WORDS, Tokens, bleu_of
+from allyouneed.evaluation import WORDS, BleuTokens, bleu_of
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.run_log import read_log
 from allyouneed.tasks.translation import task
@@ -30,7 +30,7 @@ def test_validation_and_evaluation_score_the_tokens_of_the_recorded_language(
     config = translator.config.replace(data={"target_language": language})
     validation = TRANSLATION.validation(sources, references, data.units, config)
     texts = [found.text for found in translator.translate(sources, beam_size=1)]
-    expected = bleu_of(Tokens(tokens))(texts, references)
+    expected = bleu_of(BleuTokens(tokens))(texts, references)
     assert validation.scores(translator._models[0]) == {"bleu": expected.value}
     assert (validation.convention, bool(validation.reason)) == (convention, tokens != "13a")
     like = Translator(translator._models, config, *task._tokenizers(data.units))

@@ -26,10 +26,16 @@ from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
-from allyouneed.tasks.translation.options import TranslateOptions
-from allyouneed.tasks.translation.outputs import Part, Translation, growing_texts, join_lines, join_parts
+from allyouneed.tasks.translation.outputs import (
+    TranslatedPart,
+    Translation,
+    growing_texts,
+    join_lines,
+    join_parts,
+)
 from allyouneed.tasks.translation.task import evaluate
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS, TextEncoder
+from allyouneed.tasks.translation.translate_options import TranslateOptions
 from allyouneed.tasks.translation.translator import Translator
 
 
@@ -267,7 +273,7 @@ def test_sentences_of_a_text_are_translated_one_by_one_and_joined_where_that_is_
 
 def test_parts_without_a_space_between_them_are_one_word_of_alignments() -> None:
     parts = [
-        Part([Translation(text, -1.0, ["x"], [-1.0], [(0, 0)] if text else [])], source)
+        TranslatedPart([Translation(text, -1.0, ["x"], [-1.0], [(0, 0)] if text else [])], source)
         for text, source in (("\u4f60\u597d", "hello"), ("", ""), ("\u518d\u89c1", "bye"), (" end", "end"))
     ]
     [whole] = join_parts(parts, [""] * 5)
@@ -279,14 +285,16 @@ def test_parts_without_a_space_between_them_are_one_word_of_alignments() -> None
 
 def test_the_symbol_for_a_language_that_every_part_begins_with_counts_once_in_alignments() -> None:
     parts = [
-        Part([Translation("x y", -1.0, ["x"], [-1.0], [(0, 0), (1, 0), (2, 1)])], f">>fra<< {source}", 1)
+        TranslatedPart(
+            [Translation("x y", -1.0, ["x"], [-1.0], [(0, 0), (1, 0), (2, 1)])], f">>fra<< {source}", 1
+        )
         for source in ("one two", "three four", "five six")
     ]
     [whole] = join_parts(parts, ["", " ", " ", ""])
     assert whole.alignment is not None
     assert [pair for pair in whole.alignment if pair[0]] == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)]
     [lines] = join_lines(
-        [parts, [Part(parts[0].translations, "seven eight nine")]], [["", " ", " ", ""], ["", ""]]
+        [parts, [TranslatedPart(parts[0].translations, "seven eight nine")]], [["", " ", " ", ""], ["", ""]]
     )
     assert lines.alignment is not None
     assert lines.alignment[-3:] == [(7, 6), (8, 6), (9, 7)]
@@ -294,22 +302,24 @@ def test_the_symbol_for_a_language_that_every_part_begins_with_counts_once_in_al
 
 def test_a_part_without_an_output_has_the_score_of_the_whole() -> None:
     nothing, something = Translation("", -math.inf), Translation("a", -1.0, ["a", "</s>"], [-1.0, -1.0])
-    [whole] = join_parts([Part([something], "a"), Part([nothing], "b")], ["", " ", ""])
+    [whole] = join_parts([TranslatedPart([something], "a"), TranslatedPart([nothing], "b")], ["", " ", ""])
     assert whole.score == -math.inf
 
 
 def test_parts_that_were_cut_weigh_their_tokens() -> None:
     whole = Translation("a", -1.0, ["a", "</s>"], [-1.0, -1.0])
     cut = Translation("b c", -2.0, ["b", "c"], [-2.0, -2.0])
-    [both] = join_parts([Part([whole], "a"), Part([cut], "b")], ["", " ", ""])
+    [both] = join_parts([TranslatedPart([whole], "a"), TranslatedPart([cut], "b")], ["", " ", ""])
     assert both.score == pytest.approx(-1.5)
 
 
 def test_a_translation_is_cut_if_that_of_any_part_is() -> None:
     whole, cut = Translation("a", -1.0, ["a", "</s>"]), Translation("b", -1.0, ["b"], is_cut=True)
     for parts in ([cut, whole], [whole, cut]):
-        assert join_parts([Part([part], "x") for part in parts], ["", " ", ""])[0].is_cut
-    assert not join_parts([Part([whole], "x"), Part([whole], "x")], ["", " ", ""])[0].is_cut
+        assert join_parts([TranslatedPart([part], "x") for part in parts], ["", " ", ""])[0].is_cut
+    assert not join_parts([TranslatedPart([whole], "x"), TranslatedPart([whole], "x")], ["", " ", ""])[
+        0
+    ].is_cut
 
 
 def test_the_score_of_joined_sentences_is_that_of_the_whole_where_scores_are_averages(

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.hardware.memory import keep_freed_memory
 from allyouneed.lab.bench.contenders import OURS
 from allyouneed.model import Transformer

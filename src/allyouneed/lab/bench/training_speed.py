@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.lab.bench.contenders import Entry, Precision, circumstances, spread

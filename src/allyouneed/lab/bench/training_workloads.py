@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.data.batching import Batch
+from allyouneed.data.batch_plans import Batch
 from allyouneed.data.schedule import BatchSchedule
 from allyouneed.symbols import END, PADDING, START, UNKNOWN
 

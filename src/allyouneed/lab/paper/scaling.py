@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from allyouneed.config.presets import base
-from allyouneed.data.batching import make_batch
+from allyouneed.data.batch_plans import make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.lab.paper.experiment import Experiment, Row, Work
 from allyouneed.lab.paper.scales import Scale

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation.score import Score
+from allyouneed.evaluation.scores import Score
 from allyouneed.tasks.parsing.trees import without_function
 from allyouneed.version import __version__
 
@@ -35,7 +35,7 @@ class ScoredTree(Protocol):
 
 
 @dataclass(frozen=True)
-class Rules:
+class BracketRules:
     """Rules of the comparison; the defaults are those of COLLINS.prm."""
 
     deleted: frozenset[str] = frozenset({"TOP", "-NONE-", ",", ":", "``", "''", "."})
@@ -52,7 +52,7 @@ class Rules:
         return next((min(labels) for labels in self.equal if label in labels), label)
 
 
-COLLINS = Rules()
+COLLINS = BracketRules()
 
 
 @dataclass
@@ -103,7 +103,7 @@ class SentenceScore:
     """Whether there is a tree and it has the same constituents."""
 
 
-def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: Rules = COLLINS) -> SentenceScore:
+def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: BracketRules = COLLINS) -> SentenceScore:
     """Compare a tree with its gold tree; a missing tree, None, has no constituent and no tag.
 
     Raises:
@@ -139,7 +139,7 @@ def _require_same_words(gold: ScoredTree, test: ScoredTree) -> None:
         raise DataError(f"the gold tree has {len(gold.words)} words, the other {len(test.words)}")
 
 
-def _spans(tree: ScoredTree, kept: Sequence[bool], rules: Rules) -> Counter[Span]:
+def _spans(tree: ScoredTree, kept: Sequence[bool], rules: BracketRules) -> Counter[Span]:
     """The constituents that count, as spans over the kept words."""
     place_of = [0]
     for is_kept in kept:
@@ -220,7 +220,7 @@ def _row(name: str, brackets: Brackets | None = None) -> str:
 
 
 def score_trees(
-    gold: Sequence[ScoredTree | None], test: Sequence[ScoredTree | None], rules: Rules = COLLINS
+    gold: Sequence[ScoredTree | None], test: Sequence[ScoredTree | None], rules: BracketRules = COLLINS
 ) -> BracketScores:
     """Compare trees with their gold trees, one by one; see `score_tree`.
 

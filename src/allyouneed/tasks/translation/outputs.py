@@ -42,7 +42,7 @@ class Translation:
     """Whether the translation, or that of a part of the text, did not end within the maximum length."""
 
 
-class Part(NamedTuple):
+class TranslatedPart(NamedTuple):
     """A part of a text and its translations, best first."""
 
     translations: list[Translation]
@@ -59,7 +59,7 @@ def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
     return [replace(drawn[index], score=utility) for index, utility in ranked]
 
 
-def join_parts(parts: Sequence[Part], separators: Sequence[str]) -> list[Translation]:
+def join_parts(parts: Sequence[TranslatedPart], separators: Sequence[str]) -> list[Translation]:
     """Join the translations of the parts of a text.
 
     The n-th best joins the n-th best of each part, or the last one if a part has fewer.
@@ -77,7 +77,9 @@ def join_parts(parts: Sequence[Part], separators: Sequence[str]) -> list[Transla
     ]
 
 
-def join_lines(lines: Sequence[Sequence[Part]], separators: Sequence[Sequence[str]]) -> list[Translation]:
+def join_lines(
+    lines: Sequence[Sequence[TranslatedPart]], separators: Sequence[Sequence[str]]
+) -> list[Translation]:
     """Join the translations of the parts of each line, and those of the lines by line breaks.
 
     Args:
@@ -85,7 +87,7 @@ def join_lines(lines: Sequence[Sequence[Part]], separators: Sequence[Sequence[st
         separators: What stands before each part of a line, and after its last.
     """
     whole = [
-        Part(join_parts(parts, around), " ".join(_own_words(parts)))
+        TranslatedPart(join_parts(parts, around), " ".join(_own_words(parts)))
         for parts, around in zip(lines, separators, strict=True)
     ]
     return join_parts(whole, ["", *["\n"] * (len(lines) - 1), ""])
@@ -100,7 +102,9 @@ def space_between_sentences(language: str) -> str:
     return "" if primary_language(language) in WITHOUT_SPACES_BETWEEN_SENTENCES else " "
 
 
-def _join(parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]) -> Translation:
+def _join(
+    parts: Sequence[TranslatedPart], found: Sequence[Translation], separators: Sequence[str]
+) -> Translation:
     num_tokens = [len(each.tokens) for each in found]
     scores = [translation.score for translation in found]
     total = sum(score * num for score, num in zip(scores, num_tokens, strict=True) if num)
@@ -114,14 +118,14 @@ def _join(parts: Sequence[Part], found: Sequence[Translation], separators: Seque
     )
 
 
-def _own_words(parts: Sequence[Part]) -> list[str]:
+def _own_words(parts: Sequence[TranslatedPart]) -> list[str]:
     """The words of a text in parts, without those that are repeated."""
     repeated = [part.num_repeated if number else 0 for number, part in enumerate(parts)]
     return [word for part, skip in zip(parts, repeated, strict=True) for word in part.source.split()[skip:]]
 
 
 def _join_alignments(
-    parts: Sequence[Part], found: Sequence[Translation], separators: Sequence[str]
+    parts: Sequence[TranslatedPart], found: Sequence[Translation], separators: Sequence[str]
 ) -> list[tuple[int, int]] | None:
     alignment: list[tuple[int, int]] = []
     num_source_words = num_target_words = 0
@@ -177,7 +181,7 @@ class PartMaker:
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
         self._search, self._n_best = search, n_best
 
-    def part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> Part:
+    def part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> TranslatedPart:
         """The translations of a part, best first, or samples as drawn.
 
         Args:
@@ -187,11 +191,11 @@ class PartMaker:
         source = part.kept or self._source_tokenizer.decode(part.ids)
         num_repeated = len(self._source_tokenizer.language_of(source).split())
         if part.kept:
-            return Part([self._kept(self.kept_text(part), num_repeated)], source, num_repeated)
+            return TranslatedPart([self._kept(self.kept_text(part), num_repeated)], source, num_repeated)
         translations = [self._translation(part.ids, each) for each in hypotheses]
         if self._search.mbr is not None:
             translations = least_risk(translations)[: self._n_best]
-        return Part(translations, source, num_repeated)
+        return TranslatedPart(translations, source, num_repeated)
 
     def certain_text(self, ids: Sequence[int]) -> str:
         """The text of the first ids of a translation; see `certain_text`."""

@@ -15,17 +15,17 @@ from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scheduler import Scheduler, Source, Watch
 from allyouneed.inference.search_plan import SearchPlan, gather
-from allyouneed.tasks.translation.options import TranslateOptions, check_n_best, configured
 from allyouneed.tasks.translation.outputs import (
     CUT,
     END_PIECE,
-    Part,
     PartMaker,
+    TranslatedPart,
     Translation,
     join_lines,
     space_between_sentences,
 )
 from allyouneed.tasks.translation.text_encoder import TextEncoder
+from allyouneed.tasks.translation.translate_options import TranslateOptions, check_n_best, configured
 
 
 class Segment(NamedTuple):
@@ -115,7 +115,7 @@ def submit_lines(
     return gather(futures, join)
 
 
-def _text(made: Sequence[Part], encoded: EncodedLines, space: str) -> TranslatedText:
+def _text(made: Sequence[TranslatedPart], encoded: EncodedLines, space: str) -> TranslatedText:
     whole, remaining = encoded.whole, iter(made)
     lines = [[next(remaining) for _ in line.parts] for line in encoded.lines]
     translations = join_lines(lines, [line.separators(space) for line in encoded.lines])

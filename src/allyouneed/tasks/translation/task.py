@@ -27,7 +27,7 @@ from allyouneed.tasks.training_text import TrainingText
 
 if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder
-    from allyouneed.tasks.translation.options import TranslateOptions
+    from allyouneed.tasks.translation.translate_options import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
     from allyouneed.training.validation import Validation
 

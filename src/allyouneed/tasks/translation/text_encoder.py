@@ -10,8 +10,13 @@ from allyouneed.data.sentences import Divided, Divider, TextPart, lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.tasks.requests import Answer, Failure, Id, TranslationRequest
-from allyouneed.tasks.translation.options import TranslateConfig
-from allyouneed.tasks.translation.outputs import Part, Translation, join_parts, space_between_sentences
+from allyouneed.tasks.translation.outputs import (
+    TranslatedPart,
+    Translation,
+    join_parts,
+    space_between_sentences,
+)
+from allyouneed.tasks.translation.translate_options import TranslateConfig
 
 MAX_TOKENS = 1_024
 """Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
@@ -139,7 +144,7 @@ def parts_of(encoded: Iterable[EncodedText | Failure]) -> Iterator[tuple[TextPar
 
 
 def joined_answers(
-    encoded: Iterable[EncodedText | Failure], translated: Iterator[Part], language: str
+    encoded: Iterable[EncodedText | Failure], translated: Iterator[TranslatedPart], language: str
 ) -> Iterator[Answer[list[Translation]] | Failure]:
     """The answer to each text.
 

@@ -27,8 +27,7 @@ from allyouneed.tasks.requests import (
     require_all,
     require_one_each,
 )
-from allyouneed.tasks.translation.options import TranslateConfig, TranslateOptions, check_n_best, configured
-from allyouneed.tasks.translation.outputs import Part, PartMaker, Translation, growing_texts
+from allyouneed.tasks.translation.outputs import PartMaker, TranslatedPart, Translation, growing_texts
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
 from allyouneed.tasks.translation.submission import QueuedTranslator
 from allyouneed.tasks.translation.text_encoder import (
@@ -37,6 +36,12 @@ from allyouneed.tasks.translation.text_encoder import (
     encode_text,
     joined_answers,
     parts_of,
+)
+from allyouneed.tasks.translation.translate_options import (
+    TranslateConfig,
+    TranslateOptions,
+    check_n_best,
+    configured,
 )
 
 
@@ -326,7 +331,7 @@ class Translator:
         n_best: int,
         config: SearchConfig,
         batching: Batching,
-    ) -> Iterator[Part]:
+    ) -> Iterator[TranslatedPart]:
         first, second, again = tee(parts, 3)
         found = generate(
             self.engine,

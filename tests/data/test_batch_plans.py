@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tests.stores import write_store
 
 from allyouneed.config.presets import preset
-from allyouneed.data.batching import (
+from allyouneed.data.batch_plans import (
     EpochPlan,
     PlannedBatch,
     length_batches,

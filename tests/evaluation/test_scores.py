@@ -5,7 +5,7 @@ import math
 import pytest
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation.score import (
+from allyouneed.evaluation.scores import (
     Score,
     aligned_references,
     format_scores,
