@@ -65,7 +65,7 @@ def test_a_line_of_tabs_takes_no_more_memory_than_its_text(tmp_path: Path, colum
     assert [pair[:2] for pair in pairs] == [
         tuple(("one", "eins", "1", "uno")[column - 1] for column in (columns.source, columns.target))
     ]
-    assert report.num_with_more_columns == (columns == Columns())
+    assert report.notes.total() == (columns == Columns())
     assert peak < 8 * num_tabs  # a list of so many cells alone
 
 

@@ -125,7 +125,7 @@ class CorpusOptions:
         from allyouneed.data.corpus_files import CorpusFiles
         from allyouneed.tasks.parsing.treebank import TreeFiles
 
-        if issubclass(task.reader, TreeFiles):
+        if not task.reads_pairs:
             default, own = CorpusOptions(), asdict(self)
             given = (name for name in _OF_PAIRS if own[name] != getattr(default, name))
             refuse(given, "for sentence pairs only")
@@ -162,7 +162,7 @@ class CorpusOptions:
         )
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
-        if issubclass(task.reader, TreeFiles):
+        if not task.reads_pairs:
             if train_pairs or valid_pairs:
                 raise UsageError(f"--task {task.name} reads --trees and --valid-trees, not sentence pairs")
             return train_trees, valid_trees

@@ -136,8 +136,6 @@ class CleaningReport:
     """Counts of the lines read, repaired and dropped, with the reasons."""
 
     num_read: int = 0
-    num_with_more_columns: int = 0
-    """Number of tab-separated lines with more than two columns; the others are ignored."""
     files: dict[str, LineCounts] = field(default_factory=dict)
     dropped: dict[DropReason, Dropped] = field(default_factory=dict)
     notes: Counter[str] = field(default_factory=Counter)
@@ -190,11 +188,9 @@ class CleaningReport:
 
     def lines(self, counted: str = "pairs") -> list[str]:
         """The report as lines of text; `counted` is the word for pairs."""
-        ignored = self.num_with_more_columns
         return [
             *(_file_line(file, counts) for file, counts in self.files.items()),
             *(f"{number:,} {what}" for what, number in sorted(self.notes.items()) if number),
-            *([f"{ignored:,} lines have columns after the second; these are ignored"] if ignored else []),
             f"{self.num_read:,} {counted} read, {self.num_kept:,} kept, {self.num_dropped:,} dropped",
             *(
                 f"  {dropped.num_pairs:,} dropped: {reason} ({_some(dropped.examples, dropped.num_pairs)})"

@@ -8,7 +8,7 @@ from pathlib import Path
 from allyouneed.data.bad_lines import BadLines
 from allyouneed.data.corpus import CleaningReport, LowScoredPair, Pair, UnusablePair, counts_of
 from allyouneed.data.drift import empty_message
-from allyouneed.data.lines import likewise
+from allyouneed.data.lines import likewise, read_each_line
 from allyouneed.errors import DataError
 
 
@@ -33,6 +33,7 @@ class Columns:
 
 FIRST_TWO = Columns()
 """Source and target, and nothing else."""
+_MORE_COLUMNS = "lines have columns after the second; these are ignored"
 
 
 def read_tab_separated(
@@ -52,7 +53,13 @@ def read_tab_separated(
             contains a NUL, or its score is not a number.
     """
     bad = BadLines(max_bad_share, max_bytes)
-    rows = enumerate((_cells(line, columns) for line in bad.lines(file, counts_of(file, report))), 1)
+    rows = enumerate(
+        (
+            line if isinstance(line, DataError) else _cells(line, columns)
+            for line in bad.lines(file, counts_of(file, report))
+        ),
+        1,
+    )
     number = 0
     for number, cells in rows:
         if isinstance(cells, DataError) or (fault := _fault(cells, columns)):
@@ -67,16 +74,27 @@ def read_tab_separated(
         elif columns.score and not float(cells[columns.score - 1]) >= columns.min_score:
             yield LowScoredPair("", "", number, str(file))
         else:
-            report.num_with_more_columns += len(cells) > 2 and columns == FIRST_TWO
+            if len(cells) > 2 and columns == FIRST_TWO:
+                report.notes[_MORE_COLUMNS] += 1
             yield Pair(cells[columns.source - 1], cells[columns.target - 1], number, str(file))
     if number == 0:
         raise DataError(empty_message(file))
     bad.end(number)
 
 
-def _cells(line: str | DataError, columns: Columns) -> list[str] | DataError:
+def read_each_pair(file: Path) -> Iterator[tuple[str, str] | DataError]:
+    """The source and target of every line of `source TAB target`, or the error of an unusable line."""
+    for line in read_each_line(file):
+        cells = _cells(line.text, FIRST_TWO)
+        if line.error or (fault := _fault(cells, FIRST_TWO)):
+            yield line.error or DataError(f"{file}:{line.number}: {fault}")
+        else:
+            yield cells[0], cells[1]
+
+
+def _cells(line: str, columns: Columns) -> list[str]:
     """The cells of a line; those after the last that is needed are one."""
-    return line.split("\t", columns.num_needed) if isinstance(line, str) else line
+    return line.split("\t", columns.num_needed)
 
 
 def _fault(cells: list[str], columns: Columns) -> str:

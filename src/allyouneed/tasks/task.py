@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from allyouneed.config.run import DataConfig, RunConfig
-from allyouneed.data.corpus import Reader
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
@@ -83,8 +82,8 @@ class Task:
     """Word for training examples in messages, such as "pairs"."""
     target_units: str
     """Word for target units in messages, such as "sub-words"."""
-    reader: type[Reader]
-    """Reader of its files."""
+    reads_pairs: bool
+    """Whether its files hold sentence pairs; options of `prepare` about these do not suit other tasks."""
     training_files: Choice
     """Options of `prepare` that name training files."""
     validation_files: Choice
@@ -107,5 +106,6 @@ class Task:
     one's directory: `build(models, config, units, directory=...)`. Further options are those of `load`."""
     validation: Callable[[Sequence[str], Sequence[str], Units, RunConfig], "Validation"]
     """Makes a function that scores a model on held-out sources and targets, as stored by `prepare`."""
-    evaluate: Callable[..., list[Score]]
-    """Scores the result of `build` on sources and lists of references; further options depend on the task."""
+    evaluate: Callable[..., list[Score]] | None
+    """Scores the result of `build` on sources and lists of references; further options depend on the task.
+    None if only trees can be references."""

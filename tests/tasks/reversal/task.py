@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.config.run import DataConfig, RunConfig
-from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
 from allyouneed.inference import Engine, generate
@@ -73,7 +72,7 @@ REVERSAL = Task(
     score_label="Sentences that are right (%)",
     examples="pairs",
     target_units="sub-words",
-    reader=CorpusFiles,
+    reads_pairs=True,
     training_files=Choice([("pairs",)]),
     validation_files=Choice([("valid_pairs",)]),
     data_settings=frozenset(),

@@ -13,7 +13,7 @@ from allyouneed.cli.corpus_options import read_held_out
 from allyouneed.cli.options import AS_THE_MODEL_SAYS, SEVERAL, Device, SearchOptions, torch_device
 from allyouneed.cli.tree_scores import print_scores, score_parser, score_tree_file
 from allyouneed.data.lines import read_aligned
-from allyouneed.errors import UsageError, notice
+from allyouneed.errors import ModelError, UsageError, notice
 from allyouneed.evaluation import (
     Score,
     choose_tokens,
@@ -154,7 +154,10 @@ def _score_model(
     """Print the scores of a model's translations of the first text, by the others as references."""
     from allyouneed.runs.loading import load, task_of
 
-    task, loaded = task_of(model), load(model, device=torch_device(device))
+    task = task_of(model)
+    if task.evaluate is None:
+        raise ModelError("the model is a parser; score it with trees", settings=["trees"])
+    loaded = load(model, device=torch_device(device))
     _print(task.evaluate(loaded, *texts, target_language=target_language, say=_notice, **search), json_)
 
 

@@ -70,7 +70,6 @@ class DataOptions:
             UsageError: A given setting is not for the task or the tokenizer, or out of range.
         """
         from allyouneed.tasks.catalogue import TASKS, task_named
-        from allyouneed.tasks.parsing.treebank import TreeFiles
 
         given = {name: value for name, value in asdict(self).items() if not (value is None or value is False)}
         for task in TASKS.values():
@@ -81,7 +80,7 @@ class DataOptions:
                 raise UsageError(
                     f"{options} {are} for {task.name}; add --task {task.name}, or leave {them} out"
                 )
-        if issubclass(task_named(defaults.task).reader, TreeFiles):
+        if not task_named(defaults.task).reads_pairs:
             refuse((name for name in _OF_PAIRS if name in given), "for sentence pairs only")
         if (self.tokenizer or defaults.tokenizer) == "byte":
             refuse((name for name in _OF_LEARNING if name in given), "of no effect with --tokenizer byte")

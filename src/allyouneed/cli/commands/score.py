@@ -13,6 +13,7 @@ from allyouneed.cli.line_output import StreamOutput
 from allyouneed.cli.options import AS_USUAL, Computing
 from allyouneed.cli.request_lines import Account, Unread
 from allyouneed.data.lines import read_each_line, source_name
+from allyouneed.data.tab_separated import read_each_pair
 from allyouneed.errors import DataError, UsageError, notice
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 
@@ -110,24 +111,15 @@ def _requests(
 
         if is_xml(pairs):
             return map(ScoreRequest, count(1), *read_pairs_for(model, pairs))
-        return _of_columns(pairs)
+        return (
+            Unread(number, pair) if isinstance(pair, DataError) else ScoreRequest(number, *pair)
+            for number, pair in enumerate(read_each_pair(pairs), start=1)
+        )
     if pairs is not None or source is None or target is None:
         raise UsageError("give --source and --target, two line-aligned files, or --pairs, one file of both")
     if source == target == Path("-"):
         raise UsageError("--source and --target: only one of them can be standard input; name a file")
     return _of_files(source, target)
-
-
-def _of_columns(path: Path) -> Iterator[ScoreRequest | Failure]:
-    for line in read_each_line(path):
-        source, tab, rest = line.text.partition("\t")
-        if line.error is not None:
-            yield Unread(line.number, line.error)
-        elif not tab:
-            missing = DataError(f"{path}:{line.number}: no tab; write source TAB target on each line")
-            yield Unread(line.number, missing)
-        else:
-            yield ScoreRequest(line.number, source, rest.partition("\t")[0])
 
 
 def _of_files(source_file: Path, target_file: Path) -> Iterator[ScoreRequest | Failure]:

@@ -12,7 +12,7 @@ from allyouneed.evaluation import Score
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees
 from allyouneed.tasks.parsing.linearisation import TAGGED, WORD, is_word, symbols_per_word
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
-from allyouneed.tasks.parsing.treebank import UNTAGGED, TreeFiles
+from allyouneed.tasks.parsing.treebank import UNTAGGED
 from allyouneed.tasks.parsing.trees import Tree, sentences_of, tree_of
 from allyouneed.tasks.parsing.word_features import WordFeatures
 from allyouneed.tasks.requests import Answer, Failure, ParseRequest, results
@@ -160,12 +160,6 @@ def _validation(
     return Validation(validate, PARSING.score)
 
 
-def _evaluate(
-    parser: "Parser", sources: Sequence[str], *references: Sequence[str], **options: Any
-) -> list[Score]:
-    raise ModelError("the model is a parser; score it with trees", settings=["trees"])
-
-
 PARSING = Task(
     name="parsing",
     command="parse",
@@ -174,7 +168,7 @@ PARSING = Task(
     score_label="Labelled F1",
     examples="trees",
     target_units="symbols",
-    reader=TreeFiles,
+    reads_pairs=False,
     training_files=Choice([("trees",)]),
     validation_files=Choice([("valid_trees",)]),
     data_settings=frozenset({"tags", "brackets"}),
@@ -185,5 +179,5 @@ PARSING = Task(
     load_units=_load_units,
     build=_build,
     validation=_validation,
-    evaluate=_evaluate,
+    evaluate=None,
 )

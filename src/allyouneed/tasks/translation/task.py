@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from allyouneed.config.run import DataConfig, RunConfig
-from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import is_blank
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
@@ -173,7 +172,7 @@ TRANSLATION = Task(
     score_label="BLEU",
     examples="pairs",
     target_units="sub-words",
-    reader=CorpusFiles,
+    reads_pairs=True,
     training_files=Choice([("source", "target"), ("pairs",)]),
     validation_files=Choice([("valid_source", "valid_target")]),
     data_settings=frozenset({"bpe_dropout"}),
