@@ -31,7 +31,7 @@ from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.evaluation import format_scores
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
 from allyouneed.tasks.parsing.parser import penn_words
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees, without_unary_cycles
+from allyouneed.tasks.parsing.treebank import clean_trees, without_unary_cycles
 from allyouneed.tasks.parsing.trees import Constituent, Tree, labels_around_words, read_trees
 
 _SAMPLE = Path(os.environ.get("ALLYOUNEED_DATA", ".")) / "ptb_sample"

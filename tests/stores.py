@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from allyouneed.data.pair_writer import SHARD_TOKENS, PairWriter
-from allyouneed.data.store import Sentences
+from allyouneed.data.store import SHARD_TOKENS, PairWriter, Sentences
 
 
 def write_store(

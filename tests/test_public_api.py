@@ -15,7 +15,7 @@ import pytest
 import allyouneed
 from allyouneed.config.settings import Config
 from allyouneed.tasks.parsing.parser import ParseConfig
-from allyouneed.tasks.translation.translate_options import TranslateConfig
+from allyouneed.tasks.requests import TranslateConfig
 
 NAMES = [name for name in allyouneed.__all__ if name != "__version__"]
 

@@ -45,11 +45,17 @@ if TYPE_CHECKING:
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
     from allyouneed.tasks.parsing.task import evaluate_parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
-    from allyouneed.tasks.requests import Answer, Failure, ParseRequest, ScoreRequest, TranslationRequest
+    from allyouneed.tasks.requests import (
+        Answer,
+        Failure,
+        ParseRequest,
+        ScoreRequest,
+        TranslateOptions,
+        TranslationRequest,
+    )
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.pair_scores import PairScore
     from allyouneed.tasks.translation.task import evaluate
-    from allyouneed.tasks.translation.translate_options import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
 
 __all__ = [
@@ -119,7 +125,7 @@ _MODULES = {
     "SearchConfig": "allyouneed.config.run",
     "SearchSettings": "allyouneed.config.run",
     "TrainingConfig": "allyouneed.config.run",
-    "TranslateOptions": "allyouneed.tasks.translation.translate_options",
+    "TranslateOptions": "allyouneed.tasks.requests",
     "Translation": "allyouneed.tasks.translation.outputs",
     "TranslationRequest": "allyouneed.tasks.requests",
     "Translator": "allyouneed.tasks.translation.translator",

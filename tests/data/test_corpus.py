@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from allyouneed.data.bad_lines import find_drift
 from allyouneed.data.corpus import (
     MAX_EXAMPLES,
     CleaningLimits,
@@ -19,7 +20,6 @@ from allyouneed.data.corpus import (
     read_parallel,
 )
 from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.data.drift import find_drift
 from allyouneed.data.tab_separated import read_tab_separated
 from allyouneed.errors import DataError, UsageError
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.stores import write_store
 
-from allyouneed.data.pair_writer import PairWriter
-from allyouneed.data.store import PairStore, Sentences, require_ids_below
+from allyouneed.data.store import PairStore, PairWriter, Sentences, require_ids_below
 from allyouneed.errors import DiskError, ModelError
 
 Pair = tuple[list[int], list[int], int]

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.data.pair_writer import PairWriter
-from allyouneed.data.store import PairStore, Sentences
+from allyouneed.data.store import PairStore, PairWriter, Sentences
 from allyouneed.errors import UserError
 from allyouneed.hardware.machine import measured_peak
 from allyouneed.storage.run_directory import RunDirectory

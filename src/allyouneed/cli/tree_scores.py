@@ -13,7 +13,7 @@ from allyouneed.errors import DataError, notice
 from allyouneed.evaluation import Score, format_scores, headline, scores_to_json
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, words_of
 from allyouneed.tasks.parsing.linearisation import WORD
-from allyouneed.tasks.parsing.tree_cleaning import UNPARSED, clean_trees
+from allyouneed.tasks.parsing.treebank import UNPARSED, clean_trees
 from allyouneed.tasks.parsing.trees import Tree, trees_in
 from allyouneed.tasks.requests import Failure, results
 

@@ -8,8 +8,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
-from allyouneed.data.bad_lines import BadLines
-from allyouneed.data.drift import different_length, empty_message
+from allyouneed.data.bad_lines import BadLines, different_length, empty_message
 from allyouneed.data.lines import LineCounts, is_blank
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import disk_errors

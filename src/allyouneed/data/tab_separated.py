@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from allyouneed.data.bad_lines import BadLines
+from allyouneed.data.bad_lines import BadLines, empty_message
 from allyouneed.data.corpus import CleaningReport, LowScoredPair, Pair, UnusablePair, counts_of
-from allyouneed.data.drift import empty_message
 from allyouneed.data.lines import likewise, read_each_line
 from allyouneed.errors import DataError
 

@@ -19,7 +19,6 @@ import numpy as np
 import tokenizers
 from tokenizers import models, trainers
 
-from allyouneed.data.byte_places import characters_of_bytes, words_of_bytes
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer_file import (
     BYTE_NAMES,
@@ -31,6 +30,7 @@ from allyouneed.data.tokenizer_file import (
 )
 from allyouneed.data.vocabulary_file import read_json, require_size
 from allyouneed.data.word_cache import WordCache
+from allyouneed.data.words import characters_of_bytes, words_of_bytes
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN

@@ -1,9 +1,9 @@
-"""Finds the words of a text, and the sub-word pieces of each word."""
+"""Finds the words of a text, and the pieces, characters and bytes of each word."""
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import pairwise, repeat
 
 Span = tuple[int, int]
 """Begin and end, as in `text[begin:end]`."""
@@ -87,3 +87,31 @@ def _kind(text: str, place: int, kind_before: str) -> str:
 
 def _is_of_letters(character: str) -> bool:
     return character.isalnum() or unicodedata.category(character)[0] == "M" or character in _JOINERS
+
+
+def words_of_bytes(content: bytes) -> Iterator[int | None]:
+    """For each byte, the index of its word; see `Tokenizer.words`."""
+    num_words = 0
+    for part in re.findall(r"\s+|\S+", content.decode(errors="surrogateescape")):
+        only_marks = not any(map(str.isalnum, part))
+        for character in part:
+            is_of_it = character.isalnum() or (only_marks and not part.isspace())
+            width = len(character.encode(errors="surrogateescape"))
+            yield from repeat(num_words if is_of_it else None, width)
+        num_words += not part.isspace()
+
+
+def characters_of_bytes(content: bytes) -> Iterator[int]:
+    """For each byte, the index of its character; invalid UTF-8 counts as U+FFFD."""
+    number = 0
+    while content:
+        valid, num_invalid = content, 0
+        try:
+            valid.decode()
+        except UnicodeDecodeError as error:
+            valid, num_invalid = content[: error.start], error.end - error.start
+        widths = [len(character.encode()) for character in valid.decode()]
+        for width in [*widths, num_invalid] if num_invalid else widths:
+            yield from repeat(number, width)
+            number += 1
+        content = content[len(valid) + num_invalid :]

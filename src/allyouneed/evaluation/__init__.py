@@ -1,7 +1,14 @@
 """Scores from strings and numbers (paper 6), each with a signature that makes it comparable."""
 
-from allyouneed.evaluation.bleu import bleu_13a, bleu_of, moses_bleu, moses_tokenizer
-from allyouneed.evaluation.bleu_tokens import WORDS, BleuTokens, choose_tokens
+from allyouneed.evaluation.bleu import (
+    WORDS,
+    BleuTokens,
+    bleu_13a,
+    bleu_of,
+    choose_tokens,
+    moses_bleu,
+    moses_tokenizer,
+)
 from allyouneed.evaluation.chrf import chrf
 from allyouneed.evaluation.metrics import translation_metrics
 from allyouneed.evaluation.scores import Metric, Score, format_scores, headline, perplexity, scores_to_json

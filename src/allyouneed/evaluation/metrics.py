@@ -7,12 +7,12 @@ from allyouneed.errors import UsageError
 from allyouneed.evaluation.bleu import (
     bleu_13a,
     bleu_of,
+    choose_tokens,
     moses_bleu,
     moses_tools,
     multi_bleu,
     sacrebleu_metric,
 )
-from allyouneed.evaluation.bleu_tokens import choose_tokens
 from allyouneed.evaluation.chrf import chrf
 from allyouneed.evaluation.scores import Metric
 from allyouneed.language_codes import is_language_code, primary_language

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu import BLEU
 
-from allyouneed.evaluation.bleu_tokens import WORDS, BleuTokens
+from allyouneed.evaluation.bleu import WORDS, BleuTokens
 from allyouneed.evaluation.scores import aligned_references
 
 NUM_SAMPLES = 1_000

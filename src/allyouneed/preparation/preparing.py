@@ -25,8 +25,7 @@ from allyouneed.preparation.part_writer import PartWriter, without_repeats
 from allyouneed.preparation.prepared_data import KIND, REPORT, PreparedData
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
-from allyouneed.tasks.training_text import TrainingText, tell
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, TrainingText, Units, tell
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from allyouneed.serve.exchanges import Counts, current
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.tasks.parsing.parser import Parse, Parser
+from allyouneed.tasks.requests import TranslateOptions
 from allyouneed.tasks.translation.outputs import Translation
 from allyouneed.tasks.translation.submission import QueuedTranslator, TranslatedText
-from allyouneed.tasks.translation.translate_options import TranslateOptions
 from allyouneed.tasks.translation.translator import Translator
 
 Result = TypeVar("Result")

@@ -8,7 +8,7 @@ import pytest
 
 from allyouneed.errors import DataError
 from allyouneed.tasks.parsing.bracket_f1 import COLLINS, BracketRules, BracketScores, score_tree, score_trees
-from allyouneed.tasks.parsing.tree_cleaning import clean, clean_trees
+from allyouneed.tasks.parsing.treebank import clean, clean_trees
 from allyouneed.tasks.parsing.trees import Tree, read_trees, tree_of
 
 GOLD = "(S (A (P this)) (B (Q is) (A (R a) (T test))))"

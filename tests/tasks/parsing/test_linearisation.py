@@ -21,8 +21,8 @@ from allyouneed.tasks.parsing.linearisation import (
     symbols_per_word,
     unjoined,
 )
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+from allyouneed.tasks.parsing.treebank import clean_trees
 from allyouneed.tasks.parsing.trees import Constituent, Tree, read_trees, tree_of
 
 if TYPE_CHECKING:

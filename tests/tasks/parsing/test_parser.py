@@ -22,8 +22,7 @@ from allyouneed.runs.starting import train
 from allyouneed.tasks.parsing.linearisation import linearise
 from allyouneed.tasks.parsing.parser import MAX_TOKENS, Parser, penn_words
 from allyouneed.tasks.parsing.task import evaluate_parser
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees
-from allyouneed.tasks.parsing.treebank import TreeFiles
+from allyouneed.tasks.parsing.treebank import TreeFiles, clean_trees
 from allyouneed.tasks.parsing.trees import read_trees, sentences_of, tree_of
 from allyouneed.tasks.requests import Answer, Failure, ParseRequest
 

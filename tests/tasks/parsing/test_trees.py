@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.packages import require_packages
 
 from allyouneed.errors import DataError
-from allyouneed.tasks.parsing.tree_cleaning import clean, clean_trees
+from allyouneed.tasks.parsing.treebank import clean, clean_trees
 from allyouneed.tasks.parsing.trees import (
     CODES,
     COMMENTS,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
+from allyouneed.tasks.parsing.treebank import without_unary_cycles
 from allyouneed.tasks.parsing.trees import Tree, tree_of
 
 BracketRules = dict[tuple[str, ...], float]

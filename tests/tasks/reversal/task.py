@@ -9,8 +9,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
 from allyouneed.inference import Engine, generate
 from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.tasks.task import SOURCE_TOKENIZER, Choice, Task, Units
-from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.task import SOURCE_TOKENIZER, Choice, Task, TrainingText, Units
 from allyouneed.training.validation import Validation
 
 

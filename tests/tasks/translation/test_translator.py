@@ -25,7 +25,7 @@ from allyouneed.native.library import available
 from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
-from allyouneed.tasks.requests import Answer, Failure, TranslationRequest, results
+from allyouneed.tasks.requests import Answer, Failure, TranslateOptions, TranslationRequest, results
 from allyouneed.tasks.translation.outputs import (
     TranslatedPart,
     Translation,
@@ -35,7 +35,6 @@ from allyouneed.tasks.translation.outputs import (
 )
 from allyouneed.tasks.translation.task import evaluate
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS, TextEncoder
-from allyouneed.tasks.translation.translate_options import TranslateOptions
 from allyouneed.tasks.translation.translator import Translator
 
 

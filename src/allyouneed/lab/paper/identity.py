@@ -15,7 +15,7 @@ from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.parsing.parser import penn_words
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees
+from allyouneed.tasks.parsing.treebank import clean_trees
 from allyouneed.tasks.parsing.trees import read_trees
 
 EXPERIMENT = "experiment.json"

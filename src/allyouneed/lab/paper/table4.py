@@ -43,8 +43,7 @@ from allyouneed.storage.publish import publish_directory
 from allyouneed.tasks.parsing.linearisation import Tags, symbols_per_word
 from allyouneed.tasks.parsing.parser import NO_PARSE, Parser
 from allyouneed.tasks.parsing.task import PARSING, evaluate_parser, parse_words, score_parses
-from allyouneed.tasks.parsing.tree_cleaning import clean_trees
-from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles
+from allyouneed.tasks.parsing.treebank import AUGMENTED, TreeFiles, clean_trees
 from allyouneed.tasks.parsing.trees import Tree, read_trees, tree_of
 from allyouneed.tasks.requests import ParseRequest, results
 

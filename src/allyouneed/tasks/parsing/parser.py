@@ -26,9 +26,9 @@ from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.parsing.linearisation import ending
-from allyouneed.tasks.parsing.tree_cleaning import clean
 from allyouneed.tasks.parsing.tree_constraint import JoinedTreeConstraint, TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
+from allyouneed.tasks.parsing.treebank import clean
 from allyouneed.tasks.parsing.trees import Tree, one_word, tree_of, unescaped
 from allyouneed.tasks.parsing.word_features import WordFeatures, as_shown
 from allyouneed.tasks.requests import (

@@ -16,8 +16,7 @@ from allyouneed.tasks.parsing.treebank import UNTAGGED
 from allyouneed.tasks.parsing.trees import Tree, sentences_of, tree_of
 from allyouneed.tasks.parsing.word_features import WordFeatures
 from allyouneed.tasks.requests import Answer, Failure, ParseRequest, results
-from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, Units
-from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
 if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder

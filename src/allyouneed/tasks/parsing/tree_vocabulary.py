@@ -21,7 +21,7 @@ from allyouneed.tasks.parsing.linearisation import (
     symbols_per_word,
     unjoined,
 )
-from allyouneed.tasks.parsing.tree_cleaning import without_unary_cycles
+from allyouneed.tasks.parsing.treebank import without_unary_cycles
 from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, word_symbol
 

@@ -15,6 +15,7 @@ from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scheduler import Scheduler, Source, Watch
 from allyouneed.inference.search_plan import SearchPlan, gather
+from allyouneed.tasks.requests import TranslateOptions, check_n_best, configured
 from allyouneed.tasks.translation.outputs import (
     CUT,
     END_PIECE,
@@ -25,7 +26,6 @@ from allyouneed.tasks.translation.outputs import (
     space_between_sentences,
 )
 from allyouneed.tasks.translation.text_encoder import TextEncoder
-from allyouneed.tasks.translation.translate_options import TranslateOptions, check_n_best, configured
 
 
 class Segment(NamedTuple):

@@ -21,12 +21,11 @@ from allyouneed.evaluation import (
     translation_metrics,
 )
 from allyouneed.tasks.requests import TranslationRequest, results
-from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, Units
-from allyouneed.tasks.training_text import TrainingText
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
 if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder
-    from allyouneed.tasks.translation.translate_options import TranslateOptions
+    from allyouneed.tasks.requests import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
     from allyouneed.training.validation import Validation
 

@@ -9,14 +9,13 @@ from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divided, Divider, TextPart, lost_sentences, split_symbol, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.tasks.requests import Answer, Failure, Id, TranslationRequest
+from allyouneed.tasks.requests import Answer, Failure, Id, TranslateConfig, TranslationRequest
 from allyouneed.tasks.translation.outputs import (
     TranslatedPart,
     Translation,
     join_parts,
     space_between_sentences,
 )
-from allyouneed.tasks.translation.translate_options import TranslateConfig
 
 MAX_TOKENS = 1_024
 """Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""

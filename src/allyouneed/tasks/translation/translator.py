@@ -23,7 +23,11 @@ from allyouneed.tasks.requests import (
     Answer,
     Failure,
     ScoreRequest,
+    TranslateConfig,
+    TranslateOptions,
     TranslationRequest,
+    check_n_best,
+    configured,
     require_all,
     require_one_each,
 )
@@ -36,12 +40,6 @@ from allyouneed.tasks.translation.text_encoder import (
     encode_text,
     joined_answers,
     parts_of,
-)
-from allyouneed.tasks.translation.translate_options import (
-    TranslateConfig,
-    TranslateOptions,
-    check_n_best,
-    configured,
 )
 
 

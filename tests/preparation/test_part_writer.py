@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from allyouneed.data.repeats import SeenPairs
+from allyouneed.preparation.part_writer import SeenPairs
 
 
 def test_repeats_are_found_within_a_call_and_between_calls_whatever_the_size() -> None:
