@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.data.test_batching import Lengths, caption_like_lengths
+from tests.data.test_batch_plans import Lengths, caption_like_lengths
 from tests.stores import write_store
 
 from allyouneed.data.batch_plans import PlannedBatch

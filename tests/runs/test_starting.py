@@ -177,25 +177,6 @@ def test_all_settings_that_have_changed_are_named_and_those_that_may_are_not(cop
     ]
 
 
-def test_a_run_keeps_the_meaning_of_a_neighbourhood_that_it_began_with(copy: Path, data: Path) -> None:
-    """Before `neighbourhood_counts` was a setting, r reached r / 2 positions to either side."""
-    recorded = (copy / "config.toml").read_bytes().decode()
-    older = re.sub(r'neighbourhood_counts = "\w+"\n', "", recorded)
-    (copy / "config.toml").write_bytes(older.replace("[model]", "[model]\nneighbourhood = 4", 1).encode())
-    given = CONFIG.replace(model={"neighbourhood": 4})
-    resumed = run_config(RunDirectory(copy), given, PreparedData(data), torch.device("cpu"))
-    assert resumed.model.neighbourhood_counts == "distances"
-
-
-def test_the_threads_of_a_run_share_what_they_shared_when_it_began(copy: Path, data: Path) -> None:
-    """Before `threads_share` was a setting, they shared operations."""
-    recorded = (copy / "config.toml").read_bytes().decode()
-    (copy / "config.toml").write_bytes(re.sub(r'threads_share = "\w+"\n', "", recorded).encode())
-    for given in None, CONFIG:
-        resumed = run_config(RunDirectory(copy), given, PreparedData(data), torch.device("cpu"))
-        assert resumed.training.threads_share == "operations"
-
-
 def test_a_run_that_planned_whole_epochs_goes_on_so(copy: Path, data: Path) -> None:
     """Before `block_pairs` was a setting, all runs did."""
     recorded = (copy / "config.toml").read_bytes().decode()

@@ -131,7 +131,7 @@ class Encoder:
         self._settings = config.model_dump_json(), json.dumps(languages), *map(str, sizes)
 
     def dropouts(self, probability: float) -> tuple[SubwordDropout, SubwordDropout] | None:
-        """What segments each side anew by byte-pair encoding, unless the probability is 0."""
+        """The subword dropout of each side, unless the probability is 0."""
         if not probability:
             return None
         source, target = self._units
@@ -256,7 +256,7 @@ class _Worker:
 def _encoded(
     units: Bundle, settings: tuple[str, ...], texts: tuple[list[str], list[str]]
 ) -> tuple[EncodedTexts, EncodedTexts]:
-    """What a process of a cluster does with a chunk."""
+    """Encode a chunk in a process of a cluster."""
     source, target = _encoders(units, settings)
     return source.encode(texts[0]), target.encode(texts[1])
 

@@ -35,12 +35,7 @@ class EncodedTexts(NamedTuple):
 
 
 class SideEncoder:
-    """Splits the texts of one side into units.
-
-    Args:
-        vocabulary: The units.
-        language: Code of the language that texts should have, if they are filtered by it.
-    """
+    """Splits the texts of one side into units, and tells which are in `language`, if that is given."""
 
     def __init__(self, vocabulary: Vocabulary, language: str | None) -> None:
         self._vocabulary = vocabulary
@@ -85,11 +80,7 @@ def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[st
 
 
 def read_answer(stream: BinaryIO, expected: int) -> EncodedTexts:
-    """The ids of the texts of one side.
-
-    Args:
-        stream: The stream of answers.
-        expected: Number of texts.
+    """The ids of the expected number of texts of one side.
 
     Raises:
         EOFError: The stream ends, or it is no answer about so many texts.

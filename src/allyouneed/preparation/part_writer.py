@@ -35,10 +35,8 @@ class SeenPairs:
     """Remembers pairs by hashes of 64 bits; of 36 million pairs, two differ and have the same one in 3 of
     100,000 corpora.
 
-    Args:
-        most_slots: The most pairs to remember, a power of two; a quarter of them stays free. A corpus with
-            more different pairs is forgotten when that many are known: repeats that are farther apart may
-            stay.
+    At most `most_slots`, a power of two, are remembered, a quarter of which stays free. A corpus with more
+    different pairs is forgotten when that many are known: repeats that are farther apart may stay.
     """
 
     def __init__(self, most_slots: int = _MOST_SLOTS) -> None:
@@ -85,16 +83,16 @@ class SeenPairs:
 
 
 class PartWriter:
-    """Writes chunks of a part, or goes on where its files end.
+    """Writes chunks of a part, "train" or "valid", or goes on where its files end.
 
     Args:
         directory: The DATA directory.
-        part: "train" or "valid".
+        part: The part.
         vocab_size: Size of the larger vocabulary.
         config: Data settings.
         weights: File -> how often each of its pairs is wanted, on average; by default once.
         report: Counts the pairs that are dropped here.
-        dropouts: What segments the two sides anew; none by default.
+        dropouts: Subword dropout of the two sides; none by default.
     """
 
     def __init__(

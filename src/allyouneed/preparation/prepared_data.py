@@ -6,7 +6,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from allyouneed.config.run import WITHOUT_RECORD, DataConfig
+from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import read_lines
 from allyouneed.data.store import PairStore, require_ids_below
 from allyouneed.data.vocabulary_file import read_json
@@ -41,7 +41,7 @@ class PreparedData:
         manifest = read_manifest(directory, KIND, files_read(directory), later=is_checked_later)
         self._manifest = manifest
         try:
-            self.config = DataConfig(**WITHOUT_RECORD).replace(**manifest["config"])
+            self.config = DataConfig().replace(**manifest["config"])
             self.task = task_named(self.config.task)
             self.source_vocab_size, self.target_vocab_size = map(
                 _positive, (manifest["source_vocab_size"], manifest["target_vocab_size"])

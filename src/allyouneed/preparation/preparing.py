@@ -247,7 +247,7 @@ def _chunks(files: Reader, report: CleaningReport) -> Iterator[Chunk]:
 def _request(
     config: DataConfig, train: Reader, versions: Mapping[Path, _Version], model: "InitialModel | None"
 ) -> str:
-    """What the training part depends on, as a digest."""
+    """A digest of everything that the training part depends on."""
     files = [(str(file), version) for file, version in versions.items()]
     contents = [
         __version__,

@@ -21,13 +21,8 @@ Answered = Answer[list[Translation]] | Failure
 class ClusterTranslator:
     """Answers requests as `Translator.answer` does, by the processes of a cluster.
 
-    Args:
-        cluster: The cluster.
-        paths: A model, or several, which form an ensemble.
-        shortlist: A directory made by `allyouneed shortlist`.
-        device: "cpu", "cuda" and so on; "auto" takes a GPU for each process if the cluster has some.
-        precision: As for `load_translator`.
-        threads: Number of threads of a process.
+    The arguments are those of `load_translator`, `threads` of each process; the device "auto" takes a GPU
+    for each process if the cluster has some.
     """
 
     def __init__(

@@ -100,11 +100,7 @@ class InitialModel:
         return state
 
     def require_like(self, config: RunConfig, prepared: PreparedData) -> None:
-        """Check that a run can start with the weights.
-
-        Args:
-            config: Complete configuration of the run.
-            prepared: Its data.
+        """Check that a run with this complete configuration and data can start with the weights.
 
         Raises:
             DataError: The data have other tokenisers.

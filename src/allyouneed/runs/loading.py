@@ -33,13 +33,7 @@ def load(
 ) -> Translator | Parser:
     """Load a model from a model directory, a checkpoint, or the latest checkpoint of a run.
 
-    Args:
-        path: A model directory, a checkpoint, or a run.
-        *others: More models, which form an ensemble with the first; its settings hold for all.
-        device: As for `load_translator`, like those that follow.
-        precision: See there.
-        threads: See there.
-        shortlist: See there; for a translator only.
+    The arguments are those of `load_translator`; a parser takes no shortlist.
 
     Returns:
         A `Translator`, or a `Parser` if the model was trained on trees. `load_translator` and `load_parser`
@@ -103,10 +97,7 @@ def load_parser(
 
 
 def task_of(path: Path) -> Task:
-    """The task that a model was trained for.
-
-    Args:
-        path: A model directory, a checkpoint, or a run.
+    """The task of a model directory, a checkpoint, or a run.
 
     Raises:
         ModelError: There is no model, or its task is unknown.
@@ -119,10 +110,7 @@ def task_of(path: Path) -> Task:
 
 
 def config_of(path: Path) -> RunConfig:
-    """The settings of a model.
-
-    Args:
-        path: A model directory, a checkpoint, or a run.
+    """The settings of a model directory, a checkpoint, or a run.
 
     Raises:
         ModelError: There is no model, or its settings are invalid.

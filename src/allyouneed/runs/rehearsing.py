@@ -144,13 +144,10 @@ def rehearse(
 ) -> Rehearsal:
     """Check and measure what `train` would do with these arguments, without writing anything.
 
-    The arguments are those of `train`. `say` receives a message if memory is too small for a micro-batch.
+    `say` receives a message if memory is too small for a micro-batch.
 
     Raises:
-        UsageError: `run` exists and `resume` is not set, or a setting does not fit or has changed.
-        DataError: The run was started with other data.
-        ModelError: A directory is damaged.
-        LockedError: Another process is training in `run`.
+        UsageError, DataError, ModelError, LockedError: See `train`.
         DiskError: There is too little disk space to start.
     """
     directory, device = RunDirectory(Path(run)), torch.device(device)

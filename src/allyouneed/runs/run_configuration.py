@@ -99,10 +99,7 @@ def run_config(
         for name, unset in _CHOSEN_AT_THE_START.items()
         if getattr(training, name) == unset
     }
-    if recorded.training.threads_share == "operations":  # as before this was a setting
-        kept["threads_share"] = "operations"
-    counts = {"neighbourhood_counts": recorded.model.neighbourhood_counts}  # of the version it began with
-    config = completed(given.replace(training=kept, model=counts), prepared, device)
+    config = completed(given.replace(training=kept), prepared, device)
     _require_same(directory.path, recorded, config)
     return config
 

@@ -217,16 +217,10 @@ def look_into(
     target: Pieces,
     config: RunConfig,
 ) -> Attention:
-    """Combine attention weights with the texts that they belong to, and link their words.
-
-    Args:
-        weights: Attention weights of the model.
-        source: The text that was read.
-        target: The text that was written.
-        config: Configuration of the model; it names the layer and heads that link words.
+    """Combine attention weights with the texts that were read and written, and link their words.
 
     Raises:
-        UsageError: The model does not have that layer or head.
+        UsageError: The model does not have the layer or head of `config.search` that links words.
     """
     has_end = weights.encoder.size(-1) > len(source.pieces)
     read, written = _tokens(source, end=has_end), _tokens(target, end=True)
@@ -238,10 +232,10 @@ def look_into(
 
 
 def require_few_weights(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
-    """Refuse ids whose attention a page could not hold, before it is computed.
+    """Refuse ids with more attention weights than a page can hold, before these are computed.
 
     Raises:
-        DataError: It would have more than `MOST_WEIGHTS` weights.
+        DataError: There are more than `MOST_WEIGHTS`.
     """
     read, written = len(source) + (config.source_end or not source), len(target) + 1
     in_decoder = written * (read + (written if config.autoregression == "attention" else 0))

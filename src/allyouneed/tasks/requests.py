@@ -1,6 +1,6 @@
 """Requests to a model, with search settings, and their answers; each has the id of its request."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
@@ -13,11 +13,7 @@ _IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
 
 
 def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig:
-    """Combine the search settings of a call with those of the model.
-
-    Args:
-        given: Settings of `SearchConfig`, without None.
-        own: Settings of the model.
+    """Combine the given search settings of a call, without None, with those of the model.
 
     Raises:
         UsageError: A setting is unknown, out of range, or has no effect beside the others.
@@ -38,6 +34,7 @@ def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig
 
 
 Result = TypeVar("Result")
+Request = TypeVar("Request", "TranslationRequest", "ParseRequest", "ScoreRequest")
 Result_co = TypeVar("Result_co", covariant=True)
 
 Id = int | str
@@ -93,7 +90,7 @@ class ScoreRequest:
 
 @dataclass(frozen=True)
 class Answer(Generic[Result_co]):
-    """What a model has made of a request."""
+    """The answer to a request."""
 
     id: Id
     result: Result_co
@@ -104,10 +101,20 @@ class Answer(Generic[Result_co]):
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a request has no answer. One that stands among the requests is handed on in its place."""
+    """The error of a request. A failure among requests is passed on."""
 
     id: Id
     error: DataError
+
+
+def encoded_or_failure(encode: Callable[[Request], Result], request: Request | Failure) -> Result | Failure:
+    """The request, encoded, or the failure to do so; failures are passed on."""
+    if isinstance(request, Failure):
+        return request
+    try:
+        return encode(request)
+    except DataError as error:
+        return Failure(request.id, error)
 
 
 def results(answers: Iterable[Answer[Result] | Failure], instead: Result) -> Iterator[Result]:
@@ -116,21 +123,13 @@ def results(answers: Iterable[Answer[Result] | Failure], instead: Result) -> Ite
 
 
 def require_one_each(name: str, ones: Sized, of_others: str, others: Sized) -> None:
-    """Check that there are as many of the others.
-
-    Raises:
-        DataError: There are not.
-    """
+    """Raise DataError if the numbers differ."""
     if len(ones) != len(others):
         raise DataError(f"{len(ones)} {name} but {len(others)} {of_others}; give one for each")
 
 
 def require_all(given: Iterable[Result | Failure], name: str) -> Iterator[Result]:
-    """All of them, if none is a failure.
-
-    Raises:
-        DataError: One is a failure; the message begins with `name` and its id.
-    """
+    """All results; the first failure is raised as a DataError that begins with `name` and its id."""
     for each in given:
         if isinstance(each, Failure):
             raise DataError(f"{name} {each.id}: {each.error.messages[0]}", label=each.error.label)
@@ -167,11 +166,7 @@ class TranslateOptions(SearchSettings, total=False):
 
 
 def configured(options: Mapping[str, Any], own: SearchConfig) -> tuple[TranslateConfig, SearchConfig]:
-    """Combine the options of a call with the settings of the model.
-
-    Args:
-        options: `TranslateOptions`; by default, search settings are those of the model.
-        own: Search settings of the model.
+    """Combine the `TranslateOptions` of a call with the search settings of the model.
 
     Raises:
         UsageError: A setting is unknown, out of range, or has no effect beside the others.

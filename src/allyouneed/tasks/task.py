@@ -23,7 +23,7 @@ TARGET_TOKENIZER = "target_tokenizer.json"
 
 
 class TrainingText:
-    """The training text, which can be read any number of times.
+    """The cleaned training text (paper 5.1), which can be read any number of times.
 
     Args:
         files: Training files.

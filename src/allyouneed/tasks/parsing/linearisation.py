@@ -106,16 +106,12 @@ class BuiltTree(NamedTuple):
 
 
 def build_tree(symbols: Iterable[str], words: Sequence[str]) -> BuiltTree:
-    """The inverse of `linearise`, for any symbols: malformed trees are repaired.
+    """The inverse of `linearise`, for any symbols without end symbol: malformed trees are repaired.
 
     A closing bracket closes the innermost constituent of its label, and everything open inside that. It is
     dropped if there is no such constituent. Empty constituents, and word symbols beyond the last word, are
     dropped too. Words left over go into the innermost open constituent, or into the root. Constituents that
-    are never closed end with the sentence.
-
-    Args:
-        symbols: Output of a model, without end symbol.
-        words: Words of the leaves, at least one.
+    are never closed end with the sentence. There is at least one word.
     """
     builder = _Builder(words)
     for symbol in symbols:

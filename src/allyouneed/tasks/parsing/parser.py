@@ -1,4 +1,4 @@
-"""Task 2, constituency parsing (paper 6.3): raw sentences in, trees out."""
+"""Parses sentences (paper 6.3): raw text in, trees out."""
 
 import math
 import statistics
@@ -38,6 +38,7 @@ from allyouneed.tasks.requests import (
     ParseRequest,
     TextOrWords,
     combined_search,
+    encoded_or_failure,
     require_all,
     require_one_each,
 )
@@ -217,11 +218,11 @@ class Parser:
     def attention(
         self, sentence: TextOrWords, tree: str | None = None, *, for_page: bool = False
     ) -> Attention:
-        """The attention weights with which the model parses `sentence`, by default as it would itself.
+        """The attention weights for parsing `sentence` into `tree`, by default the model's own.
 
         Args:
             sentence: Text, or its words.
-            tree: One over these words, in brackets.
+            tree: A tree over these words, in brackets.
             for_page: Whether to refuse, before they are computed, more weights than a page holds.
 
         Raises:
@@ -310,12 +311,7 @@ class Parser:
         return require_all(map(self._encoded, map(ParseRequest, count(1), sentences)), "sentence")
 
     def _encoded(self, request: ParseRequest | Failure) -> _Encoded | Failure:
-        if isinstance(request, Failure):
-            return request
-        try:
-            return _Encoded(request.id, *self._encode(request.sentence))
-        except DataError as error:
-            return Failure(request.id, error)
+        return encoded_or_failure(lambda each: _Encoded(each.id, *self._encode(each.sentence)), request)
 
     def _answers(
         self, encoded: Iterable[_Encoded | Failure], options: ParseOptions

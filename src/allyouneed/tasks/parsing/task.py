@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 def evaluate_parser(
     parser: "Parser", gold: Sequence[Tree], **options: "Unpack[ParseOptions]"
 ) -> tuple[BracketScores, list[Score]]:
-    """Scores of a parser on sentences with gold trees.
-
-    Args:
-        parser: The parser to evaluate.
-        gold: The gold trees, cleaned.
-        **options: Options of `Parser.parse`.
+    """Scores of a parser on sentences with gold trees, cleaned; `options` are those of `Parser.parse`.
 
     Returns:
         The result of `score_parses`.
@@ -48,7 +43,7 @@ def evaluate_parser(
 def parse_words(
     parser: "Parser", gold: Sequence[Tree], **options: "Unpack[ParseOptions]"
 ) -> "Iterator[Answer[Parse] | Failure]":
-    """What a parser makes of the words of each tree; `options` as of `Parser.parse`."""
+    """The answers of a parser to the words of each tree; `options` are those of `Parser.parse`."""
     return parser.answer(map(ParseRequest, count(1), sentences_of(gold)), **options)
 
 

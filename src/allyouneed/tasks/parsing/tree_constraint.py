@@ -134,18 +134,11 @@ first."""
 
 
 class JoinedTreeConstraint:
-    """Restricts the symbols of a `TreeVocabulary` to a single tree; implements `restrictions.Constraint`.
+    """As `TreeConstraint`, for joined brackets.
 
     Before a word, only as many constituents may open as the words left can close; the first word opens at
-    least one. After a word, at least one constituent stays open; after the last word, all close.
-
-    Args:
-        vocabulary: Vocabulary of the outputs, with joined brackets.
-        symbols_of: Returns a symbol for each word of a source, given its ids with the end symbol; if outputs
-            have endings or words, those of the word.
-        config: Search settings; `max_extra_tokens` and `max_length` limit the tokens of an output.
-        max_positions: Number of positions of the model, if limited.
-        max_depth: Maximum depth of nested constituents.
+    least one. After a word, at least one constituent stays open; after the last word, all close. `symbols_of`
+    returns a symbol for each word of a source; if outputs have endings or words, those of the word.
     """
 
     def __init__(

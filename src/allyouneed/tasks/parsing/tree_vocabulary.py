@@ -29,12 +29,9 @@ _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("ta
 
 
 class TreeVocabulary:
-    """Converts tree symbols to ids and back, as `Tokenizer` does for text. Made by `learn` or `load`.
+    """Converts tree symbols, control symbols first, to ids and back, as `Tokenizer` does for text.
 
-    Args:
-        symbols: All symbols, the control symbols first.
-        tags: Form of word symbols; see `linearise`.
-        brackets: Form of brackets; see `linearise`.
+    Made by `learn` or `load`. `linearise` explains `tags` and `brackets`.
     """
 
     def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:
@@ -47,12 +44,7 @@ class TreeVocabulary:
     ) -> Self:
         """Learn the symbols of trees in brackets, the most frequent first; for words, see `with_words`.
 
-        Args:
-            texts: The trees.
-            tags: Form of word symbols; see `linearise`.
-            brackets: Form of brackets; see `linearise`.
-            max_tokens: Most symbols of a tree; longer ones are passed over, as `prepare` drops them. By
-                default there is no limit.
+        Trees of more than `max_tokens` symbols are passed over, as `prepare` drops them.
 
         Raises:
             DataError: A text is not a tree, or has a tag with the name of a control symbol.
@@ -78,11 +70,7 @@ class TreeVocabulary:
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read a file written by `save`.
-
-        Args:
-            path: The file.
-            vocab_size: Number of entries that the model expects; by default any.
+        """Read a file written by `save`, of any size unless `vocab_size` is given.
 
         Raises:
             ModelError: The file is missing, damaged, not a vocabulary of trees, or of another size.

@@ -41,12 +41,7 @@ _CODES: Final = "IDs, codes, metadata, comments and marks of disfluencies remove
 def clean(tree: Tree, notes: Counter[str] | None = None) -> Tree | None:
     """Remove traces, codes, and function tags such as `-SBJ`; parsers are trained and scored on such trees.
 
-    Args:
-        tree: The tree as read.
-        notes: Counts of what was removed, updated here.
-
-    Returns:
-        The cleaned tree, or None if no word is left.
+    Returns None if no word is left. `notes` counts what was removed.
     """
     notes = Counter() if notes is None else notes
     kept = [place for place, tag in enumerate(tree.tags) if tag not in NO_WORDS]
@@ -87,12 +82,8 @@ def clean_trees(trees: Iterable[PlacedTree], notes: Counter[str] | None = None) 
 def exchange_constituents(trees: Sequence[Tree], number: int, seed: int = 1) -> Iterator[tuple[int, Tree]]:
     """Make trees by replacing a random constituent with another of its label; reproducible by seed.
 
-    No new tree is longer than the longest given tree, or has the same words as its original.
-
-    Args:
-        trees: Cleaned trees to draw from.
-        number: Number of trees to make; fewer result if hardly any constituents can be exchanged.
-        seed: Seed of the random choices.
+    No new tree is longer than the longest given tree, or has the same words as its original. Fewer than
+    `number` result if hardly any constituents can be exchanged.
 
     Returns:
         The index of the original tree, and the new tree.
@@ -119,14 +110,7 @@ def exchange_constituents(trees: Sequence[Tree], number: int, seed: int = 1) -> 
 
 
 def replace_constituent(tree: Tree, place: int, other: Tree, other_place: int) -> Tree:
-    """Replace a constituent of a tree, with everything inside it, by a constituent of another tree.
-
-    Args:
-        tree: The tree to change.
-        place: Index of the constituent to replace.
-        other: The tree to take a constituent from.
-        other_place: Index of that constituent.
-    """
+    """Replace a constituent of a tree, with everything inside it, by a constituent of another tree."""
     _, start, end = tree.constituents[place]
     _, other_start, other_end = other.constituents[other_place]
     longer = (other_end - other_start) - (end - start)

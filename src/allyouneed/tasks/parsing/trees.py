@@ -175,12 +175,7 @@ def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
 def labels_around_words(
     constituents: Iterable[Constituent], num_words: int
 ) -> Iterator[tuple[list[str], list[str]]]:
-    """For each word, labels that begin before it, outermost first, and that end after it, innermost first.
-
-    Args:
-        constituents: Constituents in the order of a tree.
-        num_words: Number of words of the tree.
-    """
+    """For each word, labels that begin before it, outermost first, and that end after it, innermost first."""
     begun: list[list[str]] = [[] for _ in range(num_words)]
     ended: list[list[str]] = [[] for _ in range(num_words)]
     for label, start, end in constituents:
@@ -226,11 +221,7 @@ def read_trees(
     """Read bracketed trees completely; a tree may span several lines, and a line may hold several trees.
 
     Nodes that are no words are tagged `TRACE` or `CODE`. A sentence whose parser failed is `NO_TREE`.
-
-    Args:
-        file: A file, plain or compressed; `Path("-")` is stdin.
-        counts: Counts of lines read, updated here.
-        notes: Counts of notable findings, updated here.
+    `counts` of lines and `notes` on findings are updated; `Path("-")` is stdin.
 
     Raises:
         DataError: A bracket is missing or superfluous, a constituent is empty, a word has no tag, a tag has

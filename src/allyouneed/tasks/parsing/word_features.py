@@ -101,12 +101,7 @@ def _finest(levels: Iterable[Level], word: str, known: Container[str]) -> str:
 
 
 class WordFeatures:
-    """Converts words to ids, as `Tokenizer` does for text. Made by `learn` or `load`.
-
-    Args:
-        symbols: All symbols, the control symbols first.
-        ids_per_word: Number of ids per word, 2 to 4.
-    """
+    """Converts words to 2 to 4 ids each, as `Tokenizer` does for text. Made by `learn` or `load`."""
 
     def __init__(self, symbols: Sequence[str], ids_per_word: int) -> None:
         self.symbols, self.ids_per_word = tuple(symbols), ids_per_word
@@ -139,11 +134,7 @@ class WordFeatures:
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read a file written by `save`.
-
-        Args:
-            path: The file.
-            vocab_size: Number of entries that the model expects; by default any.
+        """Read a file written by `save`, of any size unless `vocab_size` is given.
 
         Raises:
             ModelError: The file is missing, damaged, not a vocabulary of words, or of another size.

@@ -62,11 +62,8 @@ def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
 def join_parts(parts: Sequence[TranslatedPart], separators: Sequence[str]) -> list[Translation]:
     """Join the translations of the parts of a text.
 
-    The n-th best joins the n-th best of each part, or the last one if a part has fewer.
-
-    Args:
-        parts: Parts in the order of the text.
-        separators: What stands before each part, and after the last.
+    The n-th best joins the n-th best of each part, or the last one if a part has fewer. `separators` stand
+    before each part, and after the last.
     """
     if len(parts) == 1 and not any(separators):
         return parts[0].translations
@@ -80,11 +77,9 @@ def join_parts(parts: Sequence[TranslatedPart], separators: Sequence[str]) -> li
 def join_lines(
     lines: Sequence[Sequence[TranslatedPart]], separators: Sequence[Sequence[str]]
 ) -> list[Translation]:
-    """Join the translations of the parts of each line, and those of the lines by line breaks.
+    """Join the translations of the parts of each line, at least one, and those of the lines by line breaks.
 
-    Args:
-        lines: Parts of each line, at least one.
-        separators: What stands before each part of a line, and after its last.
+    `separators` stand before each part of a line, and after its last.
     """
     whole = [
         TranslatedPart(join_parts(parts, around), " ".join(_own_words(parts)))
@@ -94,11 +89,7 @@ def join_lines(
 
 
 def space_between_sentences(language: str) -> str:
-    """What separates sentences in a language: a space, or nothing.
-
-    Args:
-        language: Language code, such as "zh", "zh-Hans" or "zho".
-    """
+    """The separator of sentences in a language, by its code, such as "zh-Hans": a space, or nothing."""
     return "" if primary_language(language) in WITHOUT_SPACES_BETWEEN_SENTENCES else " "
 
 
@@ -166,14 +157,7 @@ def growing_texts(tokenizer: Tokenizer, prefixes: Iterable[list[int]]) -> Iterat
 
 
 class PartMaker:
-    """Makes the translations of a part of a text.
-
-    Args:
-        source_tokenizer: Tokeniser of the texts.
-        target_tokenizer: Tokeniser of the translations.
-        search: Settings of the search: `alignments` and `mbr`.
-        n_best: Maximum number of translations.
-    """
+    """Makes up to `n_best` translations of each part of a text, aligned or ranked as `search` says."""
 
     def __init__(
         self, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, search: SearchConfig, n_best: int
@@ -182,12 +166,7 @@ class PartMaker:
         self._search, self._n_best = search, n_best
 
     def part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> TranslatedPart:
-        """The translations of a part, best first, or samples as drawn.
-
-        Args:
-            part: The part of the text.
-            hypotheses: What was found for its ids.
-        """
+        """The translations of a part, best first, or samples as drawn, from the hypotheses for its ids."""
         source = part.kept or self._source_tokenizer.decode(part.ids)
         num_repeated = len(self._source_tokenizer.language_of(source).split())
         if part.kept:

@@ -50,14 +50,9 @@ def answer_pairs(
     *,
     workers: int = 1,
 ) -> Iterator[Answer[PairScore] | Failure]:
-    """The score of each pair, in order and in constant memory.
+    """The score of each pair, in order and in constant memory; failures are passed on.
 
-    Args:
-        engine: Engine of the model or ensemble.
-        pairs: Pairs as token ids; failures are passed on.
-        target_tokenizer: Tokeniser of the targets.
-        config: Search settings; the length penalty divides the scores.
-        workers: Number of batches computed at the same time.
+    The length penalty of `config` divides the scores; `workers` batches are computed at the same time.
     """
     to_score, to_answer = tee(pairs)
     ids = (None if isinstance(pair, Failure) else (pair.source, pair.target) for pair in to_score)
@@ -69,32 +64,16 @@ def answer_pairs(
             yield Answer(pair.id, _pair_score(score, target_tokenizer.pieces(pair.target), config))
 
 
-class PairEncoder(NamedTuple):
-    """Encodes both sides of a pair."""
+def encode_pair(
+    encode_source: Encode, encode_target: Encode, request: ScoreRequest, place: str = ""
+) -> EncodedPair:
+    """Encode a pair; `place` is its number, for messages.
 
-    encode_source: Encode
-    encode_target: Encode
-
-    def encode(self, request: ScoreRequest | Failure) -> EncodedPair | Failure:
-        """Encode a pair; on error, return a failure. Failures are passed on."""
-        if isinstance(request, Failure):
-            return request
-        try:
-            return self._encode(request, "")
-        except DataError as error:
-            return Failure(request.id, error)
-
-    def encode_numbered(self, request: ScoreRequest) -> EncodedPair:
-        """Encode a pair.
-
-        Raises:
-            DataError: A side cannot be encoded; the message begins with "source" or "target" and the id.
-        """
-        return self._encode(request, f" {request.id}")
-
-    def _encode(self, request: ScoreRequest, place: str) -> EncodedPair:
-        source = _encode(f"source{place}", self.encode_source, request.source)
-        return EncodedPair(request.id, source, _encode(f"target{place}", self.encode_target, request.target))
+    Raises:
+        DataError: A side cannot be encoded; the message begins with "source" or "target" and the place.
+    """
+    source = _encode(f"source{place}", encode_source, request.source)
+    return EncodedPair(request.id, source, _encode(f"target{place}", encode_target, request.target))
 
 
 def _encode(name: str, encode: Encode, text: str) -> list[int]:

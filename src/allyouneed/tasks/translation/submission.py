@@ -88,9 +88,8 @@ def submit_lines(
         encoded: The text.
         maker: Makes translations of what is found.
         space: Separator of the translations of the parts of a line.
-        deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
-        tell: Called by a worker with the beginning of the translation that can no longer change, whenever it
-            has become longer; not with sampling or a coverage penalty.
+        deadline: See `QueuedTranslator.submit`.
+        tell: See there; not with sampling or a coverage penalty.
     """
     whole = encoded.whole
     sources = [

@@ -1,6 +1,6 @@
 """Texts as token ids within the limits of a model, part by part, and the translations of the parts joined."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import Divided, Divider, TextPart, lost_sentences, split_symbol, too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.tasks.requests import Answer, Failure, Id, TranslateConfig, TranslationRequest
+from allyouneed.tasks.requests import Answer, Failure, Id, TranslateConfig
 from allyouneed.tasks.translation.outputs import (
     TranslatedPart,
     Translation,
@@ -89,13 +89,7 @@ class TextEncoder:
         )
 
     def lost_sentences(self, text: str, translation: str, *, is_divided: bool) -> str | None:
-        """A message if a translation has fewer sentences than its text; otherwise None.
-
-        Args:
-            text: A text.
-            translation: Its translation.
-            is_divided: Whether texts that are too long are divided; these lose no sentences.
-        """
+        """See `Translator.lost_sentences`; `is_divided`: whether texts that are too long are divided."""
         message = lost_sentences(text, translation, self._data.source_language, self._data.target_language)
         most = min(self.max_tokens, self._data.max_tokens) if is_divided else self.max_tokens
         fits = message and len(self.source_tokenizer.encode(text)) <= most
@@ -117,20 +111,6 @@ class EncodedText(NamedTuple):
     """Prefix of the translation of the first part that is searched."""
 
 
-def encode_text(
-    divide: Callable[[str], Divided],
-    encode_prefix: Callable[[str], list[int]],
-    request: TranslationRequest | Failure,
-) -> EncodedText | Failure:
-    """Encode a request; on error, return a failure. Failures are passed on."""
-    if isinstance(request, Failure):
-        return request
-    try:
-        return EncodedText(request.id, divide(request.text), encode_prefix(request.prefix))
-    except DataError as error:
-        return Failure(request.id, error)
-
-
 def parts_of(encoded: Iterable[EncodedText | Failure]) -> Iterator[tuple[TextPart, list[int]]]:
     """Each part of each text, with the prefix of its translation; a failure has an empty part."""
     for text in encoded:
@@ -145,13 +125,7 @@ def parts_of(encoded: Iterable[EncodedText | Failure]) -> Iterator[tuple[TextPar
 def joined_answers(
     encoded: Iterable[EncodedText | Failure], translated: Iterator[TranslatedPart], language: str
 ) -> Iterator[Answer[list[Translation]] | Failure]:
-    """The answer to each text.
-
-    Args:
-        encoded: Encoded texts; failures are passed on.
-        translated: Translations of the parts that `parts_of` gives for the same texts.
-        language: Code of the target language, which decides whether a space separates sentences.
-    """
+    """The answer to each text, from the translations of its parts in the order of `parts_of`."""
     space = space_between_sentences(language)
     for text in encoded:
         if isinstance(text, Failure):

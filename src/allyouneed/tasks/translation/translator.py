@@ -28,16 +28,16 @@ from allyouneed.tasks.requests import (
     TranslationRequest,
     check_n_best,
     configured,
+    encoded_or_failure,
     require_all,
     require_one_each,
 )
 from allyouneed.tasks.translation.outputs import PartMaker, TranslatedPart, Translation, growing_texts
-from allyouneed.tasks.translation.pair_scores import EncodedPair, PairEncoder, PairScore, answer_pairs
+from allyouneed.tasks.translation.pair_scores import EncodedPair, PairScore, answer_pairs, encode_pair
 from allyouneed.tasks.translation.submission import QueuedTranslator
 from allyouneed.tasks.translation.text_encoder import (
     EncodedText,
     TextEncoder,
-    encode_text,
     joined_answers,
     parts_of,
 )
@@ -149,18 +149,13 @@ class Translator:
         return self._answers(self._encoded(requests, config), n_best, config, search)
 
     def on(self, scheduler: Scheduler) -> QueuedTranslator:
-        """This translator on a scheduler that callers, and other models, share.
-
-        The scheduler runs while `workers.ready_to_decode(translator.engine)`.
-        """
+        """This translator on a shared scheduler; see `workers.ready_to_decode(translator.engine)`."""
         return QueuedTranslator(self.engine, self.config, self._encoder, scheduler)
 
     def lost_sentences(
         self, text: str, translation: str, *, too_long: Literal["split", "error"] = "split"
     ) -> str | None:
-        """A message if a translation has fewer sentences than its text; otherwise None.
-
-        Does not apply to translations made with `split_sentences`, which lose no sentences.
+        """A message if a translation, not made with `split_sentences`, has fewer sentences than its text.
 
         Args:
             text: A text.
@@ -218,7 +213,7 @@ class Translator:
         require_one_each("sources", sources, "targets", targets)
         search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
         requests = map(ScoreRequest, count(1), sources, targets)
-        encoded = map(self._pair_encoder.encode_numbered, requests)
+        encoded = (self._encode_pair(request, f" {request.id}") for request in requests)
         return [answer.result for answer in require_all(self._scores(encoded, workers, search), "pair")]
 
     def answer_pairs(
@@ -233,15 +228,15 @@ class Translator:
 
         Args:
             requests: Pairs, read some thousands ahead; failures are passed on.
-            workers: See `score`.
-            length_penalty: See `score`.
-            length_normalization: See `score`.
+            workers: As for `score`, like the others.
+            length_penalty: See there.
+            length_normalization: See there.
 
         Raises:
             UsageError: A setting is out of range.
         """
         search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
-        return self._scores(map(self._pair_encoder.encode, requests), workers, search)
+        return self._scores(map(partial(encoded_or_failure, self._encode_pair), requests), workers, search)
 
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The loss in nats, summed over all target tokens with end symbols, and the number of tokens."""
@@ -293,9 +288,8 @@ class Translator:
             read = Pieces.of(self._source_tokenizer, source)
             yield look_into(weights, read, Pieces.of(self._target_tokenizer, target), self.config)
 
-    @property
-    def _pair_encoder(self) -> PairEncoder:
-        return PairEncoder(self.encode, self._encoder.target)
+    def _encode_pair(self, request: ScoreRequest, place: str = "") -> EncodedPair:
+        return encode_pair(self.encode, self._encoder.target, request, place)
 
     def _scores(
         self, encoded: Iterable[EncodedPair | Failure], workers: int | None, options: SearchSettings
@@ -308,7 +302,12 @@ class Translator:
     def _encoded(
         self, requests: Iterable[TranslationRequest | Failure], config: TranslateConfig
     ) -> Iterator[EncodedText | Failure]:
-        return map(partial(encode_text, self._encoder.divider(config).divide, self._encoder.prefix), requests)
+        divide = self._encoder.divider(config).divide
+
+        def encode(request: TranslationRequest) -> EncodedText:
+            return EncodedText(request.id, divide(request.text), self._encoder.prefix(request.prefix))
+
+        return map(partial(encoded_or_failure, encode), requests)
 
     def _answers(
         self,
