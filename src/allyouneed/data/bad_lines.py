@@ -16,12 +16,10 @@ _MOST = 0.5
 
 
 class BadLines:
-    """Counts the bad lines of a file.
+    """Counts the bad lines of a file of at most `max_bytes`.
 
-    Args:
-        max_share: Share of the lines up to which bad ones are dropped; None: the first is an error. The share
-            is that of the whole file, which is read to its end unless most of its first lines are bad.
-        max_bytes: Most bytes that a file may have.
+    `max_share` is the share of the lines up to which bad ones are dropped; None: the first is an error. It is
+    that of the whole file, which is read to its end unless most of its first lines are bad.
     """
 
     def __init__(self, max_share: float | None, max_bytes: int | None = None) -> None:
@@ -39,11 +37,7 @@ class BadLines:
         return read(file, counts, allow_nul=False, max_bytes=self.max_bytes)
 
     def drop(self, error: DataError, num_lines: int) -> None:
-        """Count a bad line that is dropped.
-
-        Args:
-            error: Why it cannot be used.
-            num_lines: Number of lines read so far.
+        """Count a bad line that is dropped, after reading `num_lines`.
 
         Raises:
             DataError: There are too many, or the whole file is of another kind.
@@ -76,13 +70,8 @@ class BadLines:
 def different_length(source: Path, target: Path, max_bytes: int | None = None) -> DataError:
     """The error of two files with different numbers of lines; names the place where they drift apart.
 
-    Args:
-        source: A file.
-        target: The other file.
-        max_bytes: Maximum bytes of text per file; by default there is no limit.
-
     Raises:
-        DataError: A file has more.
+        DataError: A file has more than `max_bytes` of text.
     """
     lengths = {file: _lengths(file, max_bytes) for file in (source, target)}
     shorter, longer = sorted(lengths, key=lambda file: len(lengths[file]))

@@ -77,10 +77,10 @@ def plan_epoch(
 
     Args:
         source_lengths: Number of tokens per source sentence, without the end symbol: integers (num_pairs,).
-        target_lengths: Number of tokens per target sentence, without the end symbol: integers (num_pairs,).
+        target_lengths: The same of the target sentences.
         batch_tokens: Maximum tokens per side of a global batch, including padding and end symbols.
-        micro_batch_tokens: Maximum tokens per side of a micro-batch, including padding and end symbols. If it
-            does not divide `batch_tokens`, micro-batches are made smaller so that global batches are equal.
+        micro_batch_tokens: The same of a micro-batch. If it does not divide `batch_tokens`, micro-batches are
+            made smaller so that global batches are equal.
         seed: Seed of the order, together with `epoch`.
         epoch: Number of the epoch, from 0.
         block: Number of the block, if these pairs are one of several.
@@ -172,10 +172,8 @@ def padding_share(
 ) -> float:
     """The share of padding among the tokens of both sides that are computed, end symbols included.
 
-    Args:
-        source_lengths: Number of tokens per source sentence, without the end symbol: (num_pairs,).
-        target_lengths: Number of tokens per target sentence, without the end symbol: (num_pairs,).
-        batches: Indices of the pairs that are padded to the same length.
+    Lengths are without end symbols: (num_pairs,). Each of `batches` holds the indices of pairs that are
+    padded to one length.
     """
     pairs, rows = np.concatenate(batches), np.array([len(batch) for batch in batches])
     first = rows.cumsum() - rows

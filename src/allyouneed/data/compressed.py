@@ -109,11 +109,9 @@ SUFFIXES = tuple(packing.suffix for packing in _PACKINGS if packing.suffix)
 
 
 def packing_of(head: bytes, suffix: str = "") -> Packing | None:
-    """Kind of packing of a file, from its first bytes; None if it is not packed.
+    """The packing of a file by its first bytes; None if it is not packed.
 
-    Args:
-        head: First bytes of the file.
-        suffix: End of the file name, which decides if the file ends within the bytes that tell its kind.
+    The end of its name, `suffix`, decides if the file ends within the bytes that tell its kind.
     """
     if head[_TAR_MAGICS_BEGIN:].startswith(_TAR_MAGICS):
         return _TAR

@@ -68,7 +68,7 @@ class LowScoredPair(DroppedPair):
 
 @dataclass(frozen=True)
 class CleaningLimits:  # Deviation: the paper mentions no filters; see docs/paper.md.
-    """What pairs must be like; the limits on lengths are wide enough for every real sentence pair."""
+    """The limits on pairs; those on lengths are wide enough for every real sentence pair."""
 
     max_words: int = 1_000
     """Maximum number of words per side, separated by white space."""
@@ -211,13 +211,13 @@ def read_parallel(
     max_bad_share: float | None = None,
     max_bytes: int | None = None,
 ) -> Iterator[Pair]:
-    """Read pairs from line-aligned text files.
+    """Read pairs from line-aligned text files, plain or compressed: one target file for each source file.
 
     The call checks the files before it returns. Files may be read again by another call.
 
     Args:
-        sources: Files in the source language, plain or compressed, read in order.
-        targets: Files in the target language, one for each source file, in the same order.
+        sources: Files in the source language, read in order.
+        targets: Files in the target language.
         report: Report to which the lines of each file are added.
         max_bad_share: Share of unusable lines in a file up to which each yields an `UnusablePair`; by default
             the first one is an error.

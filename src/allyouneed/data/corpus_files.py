@@ -168,13 +168,9 @@ def read_pairs(
     target_language: str | None = None,
     report: CleaningReport | None = None,
 ) -> tuple[list[str], list[str]]:
-    """The sources and targets of a file of pairs, such as a test set.
+    """The sources and targets of a file of pairs, such as a test set, in one of the `FORMATS`.
 
-    Args:
-        file: A file in one of the `FORMATS`.
-        source_language: Code of the source language, for a TMX.
-        target_language: Code of the target language, for a TMX.
-        report: Report to count the dropped units of a TMX in.
+    A TMX needs the codes of the languages; `report` counts its dropped units.
 
     Raises:
         UsageError: The file is a TMX, and a language is not given.

@@ -47,8 +47,7 @@ class Detector:
     """Finds the language of a text among given ones.
 
     Languages that are not given compete too, with a small prior probability, so that a text in one of them
-    gets low probabilities for all the given ones, instead of a high one for the one it resembles most. The
-    probabilities of a text therefore sum to at most 1.
+    gets low probabilities for all the given ones. The probabilities of a text therefore sum to at most 1.
 
     The first detection of a process loads the detector's model (about 0.8 s and 80 MB); `load` does so
     earlier. Each detection takes less than a millisecond. Any number of threads may share a detector.
@@ -89,13 +88,10 @@ class Detector:
 
 
 class LanguageFilter:
-    """Finds texts of a corpus that are in another language than they should be.
+    """Finds texts of a corpus that are in another language than `code`.
 
     A text is taken for one of another language if the detector gives its own less than half of the
     probability, before which it was 0.9; so short texts mostly pass. A text takes some 60 microseconds.
-
-    Args:
-        code: Code of the language that texts should have.
 
     Raises:
         UsageError: The detector is not installed, or does not know the language.

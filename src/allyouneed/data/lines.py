@@ -42,7 +42,7 @@ class Line(NamedTuple):
 
 @dataclass
 class LineCounts:
-    """What a reader has counted so far in one file."""
+    """The counts of a reader in one file so far."""
 
     num_lines: int = 0
     num_carriage_returns: int = 0
@@ -251,10 +251,8 @@ class LineDecoder:
 
 
 def likewise(numbers: Iterable[int]) -> str:
-    """The end of a message about a line that is true of others, too, as far as it is worth reading them.
-
-    Args:
-        numbers: Numbers of the other lines, by and by.
+    """The end of a message about a line that is true of others, too; reads their numbers as far as worth
+    it.
     """
     found: list[int] = []
     with contextlib.suppress(UserError):  # another fault, at which the reading ends, does not hide this one
@@ -270,10 +268,7 @@ def likewise(numbers: Iterable[int]) -> str:
 def _blocks(stream: BinaryIO, max_line_bytes: int, count: Callable[[int], None]) -> Iterator[bytes]:
     """Blocks of whole lines; a line that is too long is cut off at some place beyond the limit.
 
-    Args:
-        stream: What is read.
-        max_line_bytes: The limit.
-        count: Receives numbers of bytes before these are yielded or, after a line that is too long, skipped.
+    `count` receives numbers of bytes before these are yielded or, after a line that is too long, skipped.
     """
     read = stream.read1 if isinstance(stream, io.BufferedIOBase) else stream.readline
     while block := read(BLOCK_BYTES):

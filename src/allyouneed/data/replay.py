@@ -50,15 +50,10 @@ class ReplaySchedule:
     """The global batches of a run that replays other data; an epoch is a pass over its own pairs.
 
     Args:
-        source_lengths: Number of tokens per source sentence, without the end symbol: integers (num_pairs,).
-        target_lengths: Number of tokens per target sentence, without the end symbol: integers (num_pairs,).
+        source_lengths: As for `BatchSchedule`, like those that are not listed here.
         num_replayed: Number of pairs, the last ones, to replay; the others are the run's own.
         share: Share of the target tokens of a batch that is replayed, between 0 and 1.
-        batch_tokens: Maximum tokens per side of a global batch, including end symbols and padding, but not
-            the padding of replayed pairs.
-        micro_batch_tokens: Maximum tokens per side of a micro-batch, including padding and end symbols.
-        seed: Seed of the order.
-        block_pairs: About the number of the run's own pairs that are planned at once; see `BatchSchedule`.
+        batch_tokens: As for `BatchSchedule`, without the padding of replayed pairs.
 
     Raises:
         UsageError: A pair is longer than a micro-batch, or than the part of a batch that is not replayed.

@@ -45,18 +45,11 @@ class _Budgets(TypedDict):
 class BatchSchedule:
     """The global batches of a training run, epoch after epoch.
 
-    Args:
-        source_lengths: Number of tokens per source sentence, without the end symbol: integers (num_pairs,).
-        target_lengths: Number of tokens per target sentence, without the end symbol: integers (num_pairs,).
-        batch_tokens: Maximum tokens per side of a global batch, including padding and end symbols.
-        micro_batch_tokens: Maximum tokens per side of a micro-batch; see `plan_epoch`.
-        seed: Seed of the order.
-        block_pairs: About the number of pairs of a block; 0 plans an epoch at once, as do corpora of less
-            than one and a half blocks.
+    The arguments are those of `plan_epoch`, and `block_pairs`: about the number of pairs of a block; 0
+    plans an epoch at once, as do corpora of less than one and a half blocks.
 
     Raises:
-        UsageError: A pair is longer than a micro-batch, or a micro-batch larger than a batch.
-        DataError: There are no pairs.
+        UsageError, DataError: See `plan_epoch`.
     """
 
     def __init__(

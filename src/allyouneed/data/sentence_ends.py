@@ -49,12 +49,8 @@ _WITHIN: Final = re.compile(
 def correct_ends(text: str, begin: int, end: int, ends: set[int], language: str) -> list[int]:
     """The ends of the sentences in a part of a text, corrected where the words around a mark tell.
 
-    Args:
-        text: The whole text.
-        begin: First character of the part; a sentence begins there.
-        end: Character after the part.
-        ends: Proposed ends of sentences, white space behind them included, counted in the whole text.
-        language: Language code, as by `primary_language`.
+    `ends` are the proposed ones, with the white space behind the sentences, counted in the whole text, like
+    `begin`, where a sentence begins, and `end`. `language` is a code as by `primary_language`.
     """
     words, item = words_of(language), _ITEM.match(text, begin)
     ends = {place - _is_split_from_next(text, begin, place, end) for place in ends}

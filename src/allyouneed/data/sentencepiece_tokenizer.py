@@ -59,11 +59,9 @@ class SentencePieceTokenizer(Tokenizer):
 
     @classmethod
     def from_model(cls, model: bytes, pieces: Sequence[str] | None = None) -> Self:
-        """Make a tokeniser of a SentencePiece model, the content of an `.spm` file.
+        """Make a tokeniser of a SentencePiece model from any source, the content of an `.spm` file.
 
-        Args:
-            model: The model, from any source.
-            pieces: The pieces in the order of their ids, without control symbols; default: the model's.
+        `pieces` are in the order of their ids, without control symbols; by default those of the model.
 
         Raises:
             ValueError: The bytes are no model, or the pieces are not strings that differ; says why.
@@ -111,10 +109,7 @@ class SentencePieceTokenizer(Tokenizer):
     def learn(cls, lines: Iterable[str], vocab_size: int, or_else: str = "") -> Self:
         """Learn a unigram vocabulary with byte fallback; the same lines give the same vocabulary.
 
-        Args:
-            lines: Text, in both languages for a joint vocabulary.
-            vocab_size: Number of entries, control symbols included.
-            or_else: End of the message if the text gives too few entries: another remedy for the user.
+        The arguments are those of `Tokenizer.train`.
 
         Raises:
             UsageError: `vocab_size` is too small or too large for this text, and says what would do, or
@@ -216,11 +211,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self.encode_corpus(content.decode().split("\n")[:-1])
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
-        """For each piece of `encode(text)`, its begin and end in `text`, in characters.
-
-        All pieces of a character that is split into bytes have the span of that character. The space before
-        the first word has the span of what follows.
-        """
+        """For each piece of `encode(text)`, its begin and end in `text`; see `Tokenizer.offsets`."""
         first = len(language := self.language_of(text))
         with surrogate_errors([text]):
             found = self._processor.encode(text[first:], out_type="offset_mapping")
@@ -237,10 +228,7 @@ class SentencePieceTokenizer(Tokenizer):
         return found[0] if found and found[0] in self._languages else ""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Decode ids to one line of text, without control symbols; line breaks become spaces.
-
-        Bytes that are not valid UTF-8, which only a model can produce, become U+FFFD.
-        """
+        """Decode ids to one line of text; see `Tokenizer.decode`."""
         tokens = [token for token in ids if token > UNKNOWN]
         text: str = self._processor.decode_pieces([self._spelled(token) for token in tokens])
         if tokens and tokens[0] not in self._known:

@@ -59,8 +59,7 @@ class Divided(NamedTuple):
     def separators(self, space: str) -> list[str]:
         """Separators before the translation of each part, and after the last: the white space of the text.
 
-        Args:
-            space: What separates two sentences of the translation where the text has a single space or none.
+        `space` separates two sentences of the translation where the text has a single space or none.
         """
         inner = [
             space if not part.before or (part.before == " " and part.ids and previous.ids) else part.before
@@ -162,13 +161,8 @@ class Divider:
 def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:
     """A message if a translation has fewer sentences than its text but is not empty; otherwise None.
 
-    A model trained on single sentences often translates only one of several.
-
-    Args:
-        text: A text that was translated in one piece.
-        translation: The translation of the text.
-        source_language: Language code of the text, as in `split_sentences`.
-        target_language: Language code of the translation.
+    A model trained on single sentences often translates only one of several. `text` was translated in one
+    piece.
     """
     if not translation or _SEEMS_TO_END.search(text) is None:
         return None
@@ -234,12 +228,8 @@ def _ends(text: str, begin: int, language: str) -> list[int]:
 
 
 def encode_parts(text: str, tokenizer: Tokenizer, max_tokens: int) -> Iterator[Piece]:
-    """A text in pieces, each as long as possible.
-
-    Args:
-        text: A text without white space at its ends.
-        tokenizer: The tokeniser that made the ids.
-        max_tokens: Maximum number of tokens of a piece. Pieces end at white space, else between tokens.
+    """A text in pieces of at most `max_tokens`, each as long as possible, that end at white space, else
+    between tokens. The text has no white space at its ends.
 
     Raises:
         DataError: A single character has more than `max_tokens` tokens, or the text is not Unicode.

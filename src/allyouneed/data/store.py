@@ -63,15 +63,13 @@ def places_of(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDAr
 class PairStore:
     """Reads a store through memory maps. Pairs are numbered from 0 in the order they were written.
 
-    Args:
-        directory: The folder.
-        when_read: Called with the path and the numbers of a shard, or of the line numbers, before the first
-            of them is read; may raise an error.
+    `when_read` is called with the path and the numbers of a shard, or of the line numbers, before the first
+    of them is read, and may raise an error.
 
     Attributes:
         num_pairs: Number of pairs.
         source_lengths: Number of tokens per source sentence, without control symbols: int32 (num_pairs,).
-        target_lengths: Number of tokens per target sentence, without control symbols: int32 (num_pairs,).
+        target_lengths: The same of the target sentences.
         facts: The keys that the writer added to the header.
         num_replayed: Number of pairs, the last ones, that come from another store; see `with_replayed`.
 
@@ -286,8 +284,7 @@ class PairWriter:
     """Writes a store, some pairs at a time. The header is written last, if the block succeeds.
 
     Args:
-        directory: Folder to create, or one in which a writer of the same pairs was interrupted; this one
-            goes on where its files end.
+        directory: Folder to create, or one in which a writer of the same pairs was interrupted.
         vocabulary_size: Size of the larger vocabulary, which decides the width of ids.
         facts: More keys for the header, such as sha256 hashes; read when the block ends.
         shard_tokens: Maximum number of tokens of one side in a shard, unless a single sentence has more.

@@ -8,12 +8,7 @@ from allyouneed.errors import DataError
 
 
 class JSONFault(ValueError):  # noqa: N818 - a fault of the text
-    """Why a text is not JSON; the exception's own message may quote the text.
-
-    Args:
-        message: Reason, with the part of the text that is wrong.
-        reason: Reason that quotes nothing; default: `message`.
-    """
+    """The fault of a text that is not JSON; `reason`, unlike the message, quotes nothing of the text."""
 
     def __init__(self, message: str, reason: str | None = None) -> None:
         super().__init__(message)
@@ -21,11 +16,7 @@ class JSONFault(ValueError):  # noqa: N818 - a fault of the text
 
 
 def parse_value(text: str, max_keys: int | None = None) -> Any:
-    """Parse a JSON value.
-
-    Args:
-        text: The text.
-        max_keys: Number of keys that an object may have; by default any.
+    """Parse a JSON value whose objects have at most `max_keys` keys.
 
     Raises:
         JSONFault: The text is not JSON, a key occurs twice, an object has too many, a number is NaN, infinite
@@ -54,14 +45,10 @@ def parse_value(text: str, max_keys: int | None = None) -> Any:
 
 
 def parse_object(text: str, max_keys: int | None = None) -> dict[str, Any]:
-    """Parse a JSON object.
-
-    Args:
-        text: The text.
-        max_keys: Number of keys that an object may have; by default any.
+    """Parse a JSON object; see `parse_value`.
 
     Raises:
-        DataError: The text is not JSON (see `parse_value`), or not an object.
+        DataError: The text is not JSON, or not an object.
     """
     try:
         value = parse_value(text, max_keys)

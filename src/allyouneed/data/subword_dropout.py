@@ -23,11 +23,9 @@ _ID = np.dtype("<u4")
 
 
 class SubwordDropout:
-    """Segments text anew.
+    """Segments text anew, with a tokeniser by byte-pair encoding.
 
-    Args:
-        tokenizer: A tokeniser by byte-pair encoding.
-        probability: Probability that a merge is left out, each time that it is possible; 0.1 in the paper.
+    `probability` is that a merge is left out, each time that it is possible; 0.1 in the paper.
     """
 
     def __init__(self, tokenizer: Tokenizer, probability: float) -> None:

@@ -13,7 +13,7 @@ from allyouneed.errors import DataError
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a tab-separated file are, numbered from 1."""
+    """The meaning of the columns of a tab-separated file, numbered from 1."""
 
     source: int = 1
     """The column of the source text."""
@@ -97,7 +97,7 @@ def _cells(line: str, columns: Columns) -> list[str]:
 
 
 def _fault(cells: list[str], columns: Columns) -> str:
-    """What is wrong with a line, and what to do about it; or nothing."""
+    """The fault of a line and its remedy, or nothing."""
     if len(cells) < columns.num_needed:
         if columns == FIRST_TWO:
             return "no tab; write source TAB target on each line"

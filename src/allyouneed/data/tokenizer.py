@@ -90,11 +90,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> "Tokenizer":
-        """Read a file written by `save`, of whatever kind.
-
-        Args:
-            path: The file.
-            vocab_size: Number of entries that the model expects; by default any.
+        """Read a file written by `save`, of whatever kind, and of any size unless `vocab_size` is given.
 
         Raises:
             ModelError: The file is missing, damaged, not a tokeniser of this program, or of another size.

@@ -52,11 +52,7 @@ def learn_translation_table(
 ) -> TranslationTable:
     """Learn a table by expectation maximisation, starting from equal probabilities.
 
-    Args:
-        store: Sentence pairs.
-        target_vocab_size: Size of the target vocabulary.
-        iterations: Number of iterations of expectation maximisation.
-        max_links: Bound on memory; if the store has more links, only every n-th pair is read.
+    If the store has more than `max_links`, which bounds the memory, only every n-th pair is read.
     """
     links = _Links(store, target_vocab_size, max_links)
     sources, targets = np.divmod(links.pairs, target_vocab_size)

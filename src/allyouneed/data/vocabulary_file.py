@@ -61,11 +61,7 @@ class VocabularyFile(NamedTuple):
 
 
 def read_json(path: Path, noun: str) -> Any:
-    """Parse a JSON file of at most the size of a vocabulary.
-
-    Args:
-        path: The file.
-        noun: Kind of file, for messages.
+    """Parse a JSON file of at most the size of a vocabulary; `noun` is its kind, for messages.
 
     Raises:
         ModelError: The file is missing, larger than any vocabulary, or not JSON.

@@ -22,14 +22,10 @@ _WHITE_SPACE = re.compile(r"\s+")
 
 
 class Sample:
-    """A sample: the texts whose random numbers are below a limit.
+    """A sample: the texts whose random numbers are below a limit, at most 2^64.
 
     The i-th text gets the i-th number of a generator with a fixed seed, so a sample does not depend on the
     number of processes or threads.
-
-    Args:
-        limit: The limit, at most 2^64.
-        num_texts: Number of texts in the corpus.
     """
 
     def __init__(self, limit: int, num_texts: int) -> None:

@@ -44,10 +44,7 @@ def group_pieces(words: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
 
     A piece belongs to the word of its first character that is not a space. A piece of spaces belongs to the
     next word, or at the end to the last. A word that begins within a piece is merged with the previous one.
-
-    Args:
-        words: Spans of the words of a text, ascending.
-        spans: Span of each piece in the text, ascending.
+    The spans of both are ascending.
     """
     word_of: list[int | None] = [None] * max((end for _, end in (*words, *spans)), default=0)
     for number, (begin, end) in enumerate(words):

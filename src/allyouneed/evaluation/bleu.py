@@ -41,11 +41,8 @@ WORDS = BleuTokens("13a")
 def choose_tokens(language: str, references: Sequence[str]) -> BleuTokens:
     """The tokens that sacreBLEU chooses for a language, or characters if it has no tokeniser for it.
 
-    MeCab finds the words of Japanese and Korean if it is installed.
-
-    Args:
-        language: Code of the target language; "" if unknown.
-        references: References, which are looked at if the language does not tell.
+    MeCab finds the words of Japanese and Korean if it is installed. If the code, perhaps "", does not tell,
+    the references are looked at.
     """
     code = primary_language(language)
     reason = f"{code!r} is written without spaces" if code in WITHOUT_SPACES_BETWEEN_WORDS else ""
@@ -122,10 +119,7 @@ def moses_bleu(language: str) -> Metric:
 def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str]) -> Metric:
     """BLEU as `multi-bleu.perl` computes it: unsmoothed, on lines tokenised with sacremoses.
 
-    Args:
-        name: Name of the metric.
-        tokenize: Function from a line to its tokens, separated by spaces.
-        told: Entries of the signature that describe the tokens.
+    `tokenize` separates the tokens of a line by spaces; `told` describes them in the signature.
     """
 
     def metric(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:

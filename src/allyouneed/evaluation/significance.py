@@ -63,7 +63,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """What the p-value says, in a few words."""
+        """The p-value in words."""
         if self.num_sentences < LEAST_SENTENCES:
             return f"too few sentences to tell; give at least {LEAST_SENTENCES}"
         return "significant" if self.p_value < SIGNIFICANT else "not significant"
@@ -115,12 +115,8 @@ def resampled_scores(
 ) -> NDArray[np.float64]:
     """Scores of a system on test sets drawn from this one with replacement, [num_samples].
 
-    All systems with as many sentences get the same draws, so their scores are paired.
-
-    Args:
-        counts: Counts per sentence, [sentences, counts].
-        score: The score, from the sums of the counts.
-        num_samples: Number of test sets to draw.
+    All systems with as many sentences get the same draws, so their scores are paired. `score` is computed
+    from the sums of `counts` [sentences, counts].
     """
     generator = np.random.default_rng(_SEED)
     share = np.full(len(counts), 1 / len(counts))
