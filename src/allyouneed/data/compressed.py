@@ -181,7 +181,6 @@ class _Expanded(io.RawIOBase):
 
 
 def _expanded(packing: Packing, file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The content of a packed file."""
     if packing == _ZIP:
         return _only_member(file, path)
     if packing.codec is None:

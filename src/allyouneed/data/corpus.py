@@ -199,7 +199,7 @@ class CleaningReport:
 
     @property
     def _in_order(self) -> list[tuple[DropReason, Dropped]]:
-        """What was dropped, in the order of `DropReason`; what comes first depends on reading ahead."""
+        """The drops in the order of `DropReason`; that of finding them depends on reading ahead."""
         return [(reason, self.dropped[reason]) for reason in DropReason if reason in self.dropped]
 
 

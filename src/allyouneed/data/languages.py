@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from threading import Lock
 from typing import Any, Final
 
@@ -14,33 +15,22 @@ _PRIOR: Final = 0.9
 """Probability, before a text is read, that its language is a given one."""
 _DOUBTFUL: Final = 0.5
 """Probability of its language below which a text of a corpus is taken for one of another language."""
+_LOCK: Final = Lock()
 
 
-class _Identifier:
-    """The detector's model, which is loaded once per process, when it is first used."""
-
-    def __init__(self) -> None:
-        self._lock, self._model = Lock(), None
-
-    def load(self) -> Any:
-        """Return the model.
-
-        Raises:
-            UsageError: The detector is not installed.
-        """
-        with self._lock:
-            if self._model is None:
-                try:
-                    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-                except ImportError:
-                    raise UsageError(
-                        "detecting languages needs py3langid; pip install 'allyouneed[languages]'"
-                    ) from None
-                self._model = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-            return self._model
+@cache
+def _read_model() -> Any:
+    try:
+        from py3langid.langid import MODEL_FILE, LanguageIdentifier
+    except ImportError:
+        raise UsageError("detecting languages needs py3langid; pip install 'allyouneed[languages]'") from None
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
-_identifier: Final = _Identifier()
+def _loaded_model() -> Any:
+    """The detector's model, which is read once per process; UsageError if the detector is not installed."""
+    with _LOCK:
+        return _read_model()
 
 
 class Detector:
@@ -62,7 +52,7 @@ class Detector:
 
     def load(self) -> None:
         """Load the detector's model, if it is not loaded yet."""
-        _identifier.load()
+        _loaded_model()
 
     def detect(self, text: str) -> list[tuple[str, float]]:
         """Return each code with its probability, from 0 to 1, the most probable first.
@@ -70,7 +60,7 @@ class Detector:
         The best guess for a text of one or two words is often wrong, and its probability says so; for a text
         without letters, all languages are equally probable.
         """
-        likelihoods = dict(_identifier.load().rank(text[:_MOST_CHARACTERS]))
+        likelihoods = dict(_loaded_model().rank(text[:_MOST_CHARACTERS]))
         num_codes = Counter(self._languages.values())
         given = num_codes.keys() & likelihoods.keys()
         prior = _PRIOR / max(1, len(given))
@@ -98,7 +88,7 @@ class LanguageFilter:
     """
 
     def __init__(self, code: str) -> None:
-        self._model, self._language, self._code = _identifier.load(), spoken_language(code), code
+        self._model, self._language, self._code = _loaded_model(), spoken_language(code), code
         self._detector = Detector([code])
         if self._language not in {*map(str, self._model.labels)}:
             known = ", ".join(sorted(map(str, self._model.labels)))

@@ -47,32 +47,28 @@ class PublicCorpus:
         Raises:
             DataError: Files are missing, or have not as many lines as published; names all of them.
         """
-        found = {part: self._pair_of(folder, part) for part in (*self.train, self.valid)}
-        missing = [
-            f"{folder}: has no {part.stem}.{language}; it is in {part.archive} of {_PAGE}"
-            for part, files in found.items()
-            for language, file in files.items()
-            if file is None
-        ]
-        if missing:
-            raise DataError(missing)
-        present = {
-            part: [file for file in files.values() if file is not None] for part, files in found.items()
-        }
-        wrong = [
-            f"{file}: has {num_lines:,} lines, {part.num_lines:,} are published; fetch {part.archive} again"
-            for part, files in present.items()
-            for file in files
-            if (num_lines := count_lines(file)) != part.num_lines
-        ]
-        if wrong:
-            raise DataError(wrong)
-        sources, targets = zip(*(present[part] for part in self.train), strict=True)
-        return CorpusFiles(sources, targets, max_bad_share=0.01), CorpusFiles(*present[self.valid])
-
-    def _pair_of(self, folder: Path, part: CorpusPart) -> dict[str, Path | None]:
         languages = self.source_language, self.target_language
-        return {language: _found(folder, f"{part.stem}.{language}") for language in languages}
+        found = {
+            (part, language): _found(folder, f"{part.stem}.{language}")
+            for part in (*self.train, self.valid)
+            for language in languages
+        }
+        present = {place: file for place, file in found.items() if file is not None}
+        if missing := [
+            f"{folder}: has no {part.stem}.{language}; it is in {part.archive} of {_PAGE}"
+            for part, language in found
+            if (part, language) not in present
+        ]:
+            raise DataError(missing)
+        if wrong := [
+            f"{file}: has {num_lines:,} lines, {part.num_lines:,} are published; fetch {part.archive} again"
+            for (part, _), file in present.items()
+            if (num_lines := count_lines(file)) != part.num_lines
+        ]:
+            raise DataError(wrong)
+        sources, targets = ([present[part, language] for part in self.train] for language in languages)
+        valid = CorpusFiles(*(present[self.valid, language] for language in languages))
+        return CorpusFiles(sources, targets, max_bad_share=0.01), valid
 
 
 _EUROPARL = "training-parallel-europarl-v7.tgz"

@@ -42,7 +42,6 @@ class _Pass:
 
     @cached_property
     def hash(self) -> bytes:
-        """The sha256 of the order and the lengths."""
         return hashlib.sha256(b"".join(a.astype("<i8").tobytes() for a in (self.pairs, self.starts))).digest()
 
 

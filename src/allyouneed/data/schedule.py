@@ -102,7 +102,6 @@ class BatchSchedule:
         return int(self._num_target_tokens[order[:place]].sum() + in_block.sum())
 
     def _count(self) -> tuple[Indices, Indices]:
-        """Number of batches and of target tokens of each block."""
         if self._num_blocks == 1:
             plan = self._plan(0, 0)
             return np.array([plan.num_batches]), np.array([plan.batch_target_tokens.sum()])

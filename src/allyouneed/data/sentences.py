@@ -191,11 +191,8 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Begin and end of each sentence of a text, in characters, without surrounding white space.
 
     [sentencex](https://github.com/wikimedia/sentencex) proposes the ends, `correct_ends` corrects them.
-
-    Args:
-        text: A text of any length; time grows in proportion to it.
-        language: Language code, such as "de", "de-AT" or "deu". Languages without rules, and "", use those of
-            English.
+    Time grows in proportion to the text. Languages, codes such as "de-AT" or "deu", without rules use those
+    of English.
 
     Raises:
         DataError: The text contains half a surrogate pair.

@@ -257,7 +257,6 @@ def _read_header(path: Path) -> _Header:
 
 
 def _map(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
-    """Memory-map a file of `count` numbers."""
     try:
         size = path.stat().st_size
         if size == count * dtype.itemsize:

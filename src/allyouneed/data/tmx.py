@@ -121,7 +121,6 @@ def _text_in(codes: dict[str, int], variants: list[tuple[str, str]]) -> str | No
 
 
 def _units(file: Path, counts: LineCounts, max_bytes: int | None) -> Iterator[_Unit]:
-    """All units of a file."""
     reader, num_bytes, num_before_unit = _Reader(file), 0, 0
     with reading_errors(str(file), counts), open_compressed(file) as stream:
         while block := stream.read(BLOCK_BYTES):
@@ -161,7 +160,6 @@ class _Reader:
 
     @property
     def num_lines(self) -> int:
-        """The number of lines that have been read."""
         return self._parser.CurrentLineNumber - (self._parser.CurrentColumnNumber == 0)
 
     def read(self, block: bytes, *, is_end: bool = False) -> list[_Unit]:
@@ -185,7 +183,6 @@ class _Reader:
         return self._units
 
     def fault(self, fault: str) -> DataError:
-        """The error of a fault where the parser is."""
         line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
         return DataError(f"{self._file}:{line}:{column}: {fault}")
 

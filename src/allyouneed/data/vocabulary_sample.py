@@ -97,7 +97,6 @@ class _DistinctWords:
         self._lowest: dict[str, int] = {}
 
     def add(self, words: Iterable[str], drawn: int) -> None:
-        """Add the words of a text."""
         lowest = self._lowest
         for word in words:
             known = lowest.get(word)
@@ -128,7 +127,6 @@ def _num_bytes(word: str) -> int:
 
 
 def _numbers() -> Iterator[int]:
-    """Uniformly distributed random numbers below 2^64."""
     generator = np.random.PCG64(_SEED)
     while True:
         yield from generator.random_raw(_DRAWN_AT_ONCE).tolist()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from allyouneed.data.store import Sentences, places_of
 
 _MOST_WORDS, _MOST_IDS = 1 << 18, 1 << 22
-"""What to know before beginning anew: about 50 MB of memory."""
+"""Numbers above which all words are forgotten: about 50 MB of memory."""
 _KEY_NUMBERS = 4
 _LONGEST = 8 * _KEY_NUMBERS - 1
 """Longest word that is found again, in bytes; the last byte of a key is the length."""
@@ -96,7 +96,6 @@ class _Words(NamedTuple):
     """The first word of each line: (lines,)."""
 
     def at(self, which: NDArray[np.integer]) -> "_Words":
-        """Some of the words; their lines are forgotten."""
         return _Words(
             self.begins[which], self.ends[which], self.keys.take(which, axis=0), self.first_of_lines[:0]
         )

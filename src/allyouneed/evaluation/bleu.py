@@ -101,16 +101,11 @@ def bleu_13a(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
 def moses_bleu(language: str) -> Metric:
     """BLEU as papers on Multi30k and older ones on WMT report it: lower-cased, on Moses tokens, unsmoothed.
 
-    Hypotheses and references are plain text; both go through `moses_tokenizer`, then `multi-bleu.perl`.
-
-    Args:
-        language: Code of the target language, such as "de".
-
-    Returns:
-        The metric `bleu_lowercased_moses`.
+    Hypotheses and references are plain text; both go through `moses_tokenizer`, then `multi-bleu.perl`. The
+    name of the metric is `bleu_lowercased_moses`.
 
     Raises:
-        UsageError: sacremoses is not installed, or has no rules for the language.
+        UsageError: sacremoses is not installed, or has no rules for the language, a code such as "de".
     """
     told = {"case": "lc", "tok": f"moses-{language}-normalised"}
     return multi_bleu("bleu_lowercased_moses", moses_tokenizer(language), told)

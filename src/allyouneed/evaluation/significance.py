@@ -76,7 +76,7 @@ def paired_bootstrap(
     tokens: BleuTokens = WORDS,
     num_samples: int = NUM_SAMPLES,
 ) -> Comparison:
-    """BLEU of two systems, and the significance of their difference.
+    """BLEU of two systems' translations of the same sentences, and the significance of their difference.
 
     Test sets are drawn from this one with replacement. Their differences, shifted to mean 0, simulate equally
     good systems; the p-value is the share of them that are at least as large as the observed difference,
@@ -85,7 +85,7 @@ def paired_bootstrap(
 
     Args:
         baseline: Translations by one system.
-        system: Translations of the same sentences by the other system.
+        system: Translations by the other system.
         *references: Reference translations, or several lists of them.
         tokens: Tokens that BLEU counts.
         num_samples: Number of test sets to draw.

@@ -123,7 +123,7 @@ class Inspection:
     num_bytes: int
     """Size of all files."""
     report: Mapping[str, Any]
-    """What `prepare` reported of the training files."""
+    """The report of `prepare` on the training files."""
     source: Side
     target: Side
     vocabularies: Mapping[str, VocabularyUse]
@@ -192,7 +192,6 @@ class _Texts:
         self.num_words, self.num_characters, self.num_copies = [0, 0], [0, 0], 0
 
     def pairs(self) -> Iterator[tuple[int, str, str]]:
-        """Index, source and target of each pair."""
         number = 0
         lines = map(partial(read_lines, keep_mark=True), self._paths)
         for number, (source, target) in enumerate(zip_longest(*lines), start=1):
@@ -265,7 +264,6 @@ def _num_among(found: NDArray[np.int64], hashes: NDArray[np.int64]) -> int:
 def _notable(
     store: PairStore, texts: _Texts, wanted: set[int], times: Mapping[int, int]
 ) -> dict[int, NotablePair]:
-    """The wanted pairs, by index."""
     return {
         index: NotablePair(
             int(store.line_numbers[index]),

@@ -73,7 +73,6 @@ def _length_plots(found: Inspection) -> tuple[Figure, Figure]:
 
 
 def _frequencies(found: Inspection) -> Figure:
-    """The occurrences of every entry, the most frequent first."""
     picture, axes = panel()
     for name, vocabulary in found.vocabularies.items():
         counts = np.sort(vocabulary.counts[vocabulary.counts > 0])[::-1]

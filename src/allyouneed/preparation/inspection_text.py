@@ -105,14 +105,12 @@ def notable_pairs(found: Inspection) -> Iterator[tuple[str, list[tuple[str, str,
 
 
 def _remark(pair: NotablePair, found: Inspection) -> str:
-    """The number of a pair, how long it is, and how often it occurs."""
     times = f", {pair.times:,} times" if pair.times > 1 else ""
     tokens = f"{pair.num_source_tokens:,} and {pair.num_target_tokens:,} tokens"
     return f"{found.examples.removesuffix('s')} {pair.number:,}: {tokens}{times}"
 
 
 def _shortened(text: str) -> str:
-    """The beginning of a text, printable."""
     more = f" … ({len(text):,} characters)" if len(text) > _SHOWN_CHARACTERS else ""
     return printable(text[:_SHOWN_CHARACTERS]) + more
 
@@ -164,5 +162,4 @@ def _repeats(found: Inspection) -> Iterator[Fact]:
 
 
 def _count(name: str, count: int, total: int) -> Fact:
-    """A count, and the share that it is."""
     return Fact(name, f"{count:,}", f"{count / max(1, total):.2%}" if count else "")

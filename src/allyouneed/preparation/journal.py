@@ -29,7 +29,7 @@ class Milestone(NamedTuple):
     num_examples: int | None
     """Number of training examples, if that is known."""
     report: CleaningReport
-    """What was found while the chunks were written."""
+    """The findings of writing the chunks."""
 
     @classmethod
     def at_begin(cls, units: Units, num_examples: int | None) -> Self:
@@ -53,10 +53,10 @@ class Journal:
     """Records milestones in a directory, and finds the last one of a process that was killed.
 
     Args:
-        directory: An unfinished directory, or an empty one. What is not safe, is damaged, or was written for
-            another request, is removed.
-        request: What the content depends on: settings and the versions of files.
-        say: Receives a line if there is something, about what becomes of it.
+        directory: An unfinished directory, or an empty one. Files that are not safe, are damaged, or
+            were written for another request, are removed.
+        request: Digest of the settings and the versions of files.
+        say: Receives a line on what becomes of the files that are there.
     """
 
     def __init__(self, directory: Path, request: str, say: Callable[[str], None]) -> None:
@@ -130,7 +130,6 @@ class Journal:
         return not missing
 
     def _paths(self) -> list[Path]:
-        """Everything in the directory but the journal itself."""
         return [path for path in self._directory.rglob("*") if path != self._directory / UNFINISHED]
 
 

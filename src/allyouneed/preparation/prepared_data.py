@@ -104,7 +104,6 @@ class PreparedData:
         return store
 
     def _check(self, path: Path, numbers: NDArray[Any]) -> None:
-        """Check a file of a store before it is read."""
         self._require_intact(path)
         for side, size in (("source", self.source_vocab_size), ("target", self.target_vocab_size)):
             if path.name.startswith(f"{side}-"):

@@ -160,7 +160,6 @@ def _versions_of(*readers: Reader) -> dict[Path, _Version]:
 
 
 def _require_unchanged(versions: Mapping[Path, _Version]) -> None:
-    """Check that files are what they were."""
     changed = [file for file, version in _versions(versions).items() if version != versions[file]]
     if changed:
         raise DataError([f"{file}: has changed while it was read; prepare again" for file in changed])
@@ -260,7 +259,6 @@ def _request(
 
 
 def _facts(directory: Path, config: DataConfig, units: Units) -> dict[str, Any]:
-    """Facts about the data that runs check and record."""
     digest = hashlib.sha256(f"{config.bpe_dropout}\n".encode() if config.bpe_dropout else b"")
     for path in sorted((directory / "text").iterdir()):
         digest.update(f"{path.name} {sha256_of(path)}\n".encode())

@@ -5,11 +5,11 @@ from contextlib import closing
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from allyouneed.hardware.cluster import Bundle, Cluster
 from allyouneed.storage.run_directory import resolve_model
-from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
+from allyouneed.tasks.requests import Answer, Failure, TranslateOptions, TranslationRequest
 from allyouneed.tasks.translation.outputs import Translation
 
 CALL_REQUESTS = 1_024
@@ -44,10 +44,20 @@ class ClusterTranslator:
         self._needs = {"num_cpus": threads, "num_gpus": int(device.startswith("cuda"))}
 
     def answer(
-        self, requests: Iterable[TranslationRequest | Failure], **options: Any
+        self,
+        requests: Iterable[TranslationRequest | Failure],
+        *,
+        n_best: int = 1,
+        **options: Unpack[TranslateOptions],
     ) -> Generator[Answered, None, None]:
         """An answer or a failure for each request, in order; the arguments are those of `Translator`."""
-        call = partial(_answers, self._models, self._shortlist, self._loading, options | {"workers": 1})
+        call = partial(
+            _answers,
+            self._models,
+            self._shortlist,
+            self._loading,
+            {**options, "n_best": n_best, "workers": 1},
+        )
         with closing(self._cluster.map(call, _together(requests), **self._needs)) as found:
             for answers in found:
                 yield from answers

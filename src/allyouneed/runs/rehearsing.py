@@ -226,7 +226,6 @@ def _speed(
 
 
 def _longest(store: PairStore, batches: Sequence[PlannedBatch]) -> Indices:
-    """The micro-batch of an epoch that has the longest sentences."""
     micro_batches = (pairs for batch in batches for pairs in batch.micro_batches)
     return max(
         micro_batches,
@@ -267,24 +266,16 @@ _UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60}
 _LONG_SECONDS = 1e10
 
 
-def as_json(found: "Rehearsal") -> dict[str, Any]:
+def as_json(found: Rehearsal) -> dict[str, Any]:
     """One JSON object, without the configuration, which a run keeps in `config.toml`."""
-    training = found.config.training
+    training = ("precision", "batch_tokens", "micro_batch_tokens")
+    own = ("steps_done", "updates", "limit", "epochs", "training_flops", "training_seconds")
     return {
         "parameters": found.parameters,
         "device": str(found.device),
-        "precision": training.precision,
-        "batch_tokens": training.batch_tokens,
-        "micro_batch_tokens": training.micro_batch_tokens,
-        "steps_done": found.steps_done,
-        "updates": found.updates,
-        "limit": found.limit,
-        "epochs": found.epochs,
-        "training_flops": found.training_flops,
-        "training_seconds": found.training_seconds,
-        "epoch": asdict(found.epoch),
-        "speed": asdict(found.speed),
-        "disk": asdict(found.disk),
+        **{name: getattr(found.config.training, name) for name in training},
+        **{name: getattr(found, name) for name in own},
+        **{name: asdict(getattr(found, name)) for name in ("epoch", "speed", "disk")},
     }
 
 
@@ -299,7 +290,7 @@ def about(seconds: float) -> str:
 _figure = partial(figure, name_width=20)
 
 
-def as_text(found: "Rehearsal") -> Iterator[str]:
+def as_text(found: Rehearsal) -> Iterator[str]:
     """Lines with name, value and remark."""
     training, epoch, speed, disk = found.config.training, found.epoch, found.speed, found.disk
     yield _figure("parameters", f"{found.parameters:,}")

@@ -211,7 +211,6 @@ def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: Prepare
 
 
 def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
-    """Refuse to resume if a setting that affects the updates differs from the run's."""
     old, new = recorded.model_dump(), given.model_dump()
     changed = [
         f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "

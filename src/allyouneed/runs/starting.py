@@ -159,7 +159,6 @@ def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Calla
 
 
 def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
-    """Messages about settings that have no effect."""
     if config.training.sharded and num_processes == 1:
         yield "training.sharded has no effect with one process"
 

@@ -96,7 +96,7 @@ class Answer(Generic[Result_co]):
     result: Result_co
     """A list of `Translation`, best first; a `Parse`; or a `PairScore`."""
     notices: tuple[str, ...] = ()
-    """What the user should know about it, such as that a text was split because it is too long."""
+    """Messages for the user, such as that a text was split because it is too long."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +150,8 @@ class TranslateConfig(Config):
     """Whether to translate each sentence of a text separately. The n-th best translation of a text joins the
     n-th best of its sentences."""
     too_long: Literal["split", "error"] = "split"
-    """What to do with a text that is too long for the model: split it, at the ends of sentences, else at
-    white space, else between tokens, or report an error. Texts with more tokens than `data.max_tokens` are
+    """Treatment of a text that is too long for the model: split it, at the ends of sentences, else at white
+    space, else between tokens, or report an error. Texts with more tokens than `data.max_tokens` are
     split, too, but only at the ends of sentences."""
 
 

@@ -80,7 +80,6 @@ class Brackets:
         return 200 * self.matched / both if both else 0.0
 
     def __iadd__(self, other: "Brackets") -> "Brackets":
-        """Add the counts of `other`."""
         self.matched += other.matched
         self.gold += other.gold
         self.test += other.test

@@ -136,7 +136,6 @@ class _Builder:
         self._well_formed = True
 
     def begin(self, label: str) -> None:
-        """Begin a constituent."""
         self._num_roots += not self._open
         self._open.append(len(self._constituents))
         self._constituents.append(Constituent(label, len(self._tags), -1))
@@ -150,13 +149,11 @@ class _Builder:
             self._close_innermost()
 
     def add(self, tag: str) -> None:
-        """Add the next word."""
         self._well_formed &= bool(self._open) and len(self._tags) < len(self._words)
         if len(self._tags) < len(self._words):
             self._tags.append(tag)
 
     def built(self) -> BuiltTree:
-        """The finished tree."""
         self._well_formed &= not self._open and self._num_roots == 1
         while len(self._tags) < len(self._words):
             self._well_formed = False

@@ -85,8 +85,8 @@ class Parse:
     repaired: bool = False
     """Whether the model's output was no tree over these words, and has been made one."""
     confidence: float = 0.0
-    """The geometric mean of the probabilities of its symbols, the end symbol's among them. What the model
-    would rather have written than what it was held to makes it small."""
+    """The geometric mean of the probabilities of its symbols and the end symbol. Low if the constraint
+    forbade what the model preferred."""
 
     def __str__(self) -> str:
         """Penn brackets on one line; nothing of a blank sentence."""
@@ -97,7 +97,7 @@ class Parse:
 
 
 NO_PARSE = Parse(None, 0.0)
-"""What a blank sentence has."""
+"""The result for a blank sentence."""
 
 
 class ParseConfig(Config):
@@ -129,15 +129,9 @@ class _Encoded(NamedTuple):
 
 
 class Parser:
-    """A model, or several as one, with its sub-words, or words, and its symbols; made by `load`.
+    """A model or an ensemble that parses. Made by `load`.
 
-    Args:
-        model: The model, wherever it is to compute, or several of the same vocabularies.
-        config: Configuration of its run, or of the first; `config.search` has the defaults of calls.
-        tokenizer: Tokeniser of the words.
-        vocabulary: Symbols of the trees.
-        precision: Precision of the matrix products of decoding: float32, bfloat16 or int8.
-        threads: Number of threads per matrix product (CPU only).
+    The arguments are those of `Translator`, but for the `tokenizer` of words and the `vocabulary` of trees.
     """
 
     def __init__(
@@ -181,10 +175,10 @@ class Parser:
     ) -> Iterator[Answer[Parse] | Failure]:
         """An answer or a failure for each request, in order and in constant memory.
 
-        Calls may be made from several threads at once.
+        Several threads may call this method at the same time.
 
         Args:
-            requests: Read as far ahead as sorting by length needs. A `Failure` is handed on in its place.
+            requests: Requests, read ahead to sort them by length; failures are passed on.
             **options: See below.
 
         Raises:
@@ -197,10 +191,7 @@ class Parser:
     ) -> Future[Parse]:
         """Queue the parsing of a sentence, constrained to trees, with the settings of the model.
 
-        Args:
-            scheduler: See `Translator.submit`.
-            sentence: Text, or its words.
-            deadline: Value of `time.monotonic()` after which parsing fails with `TimeoutError`.
+        After the `deadline`, a value of `time.monotonic()`, parsing fails with `TimeoutError`.
 
         Raises:
             DataError: The sentence is not Unicode, or too long.
@@ -237,17 +228,17 @@ class Parser:
         *,
         for_page: bool = False,
     ) -> Iterator[Attention]:
-        """The attention weights of each sentence; the sentences are parsed first, all together.
+        """The attention weights of each sentence, as text or words; all are parsed first, in batches.
 
         Args:
-            sentences: One each, as text or as its words.
+            sentences: Sentences.
             trees: One over the words of each, in brackets; by default the model's own.
             for_page: See `attention`.
 
         Raises:
             UsageError: There are several models, or there is text to be split and no NLTK.
-            DataError: A sentence is no Unicode, it or its tree is too long, or a tree is of other words, or
-                of labels that the model does not know.
+            DataError: A sentence is not Unicode, it or its tree is too long, or a tree has other words, or labels
+                that the model does not know.
         """
         model, config = only_model(self._models), self.config.search
         if trees is not None:
@@ -294,7 +285,6 @@ class Parser:
                 raise DataError(f"sentence {number}: {error.messages[0]}", label=error.label) from None
 
     def _encode_tree(self, tree: str, words: list[str]) -> list[int]:
-        """The ids of a tree over these words."""
         cleaned = clean(tree_of(tree))
         if cleaned is None or list(cleaned.words) != words:
             leaves = "none" if cleaned is None else " ".join(cleaned.words)

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.config.run import DataConfig, DecodingPrecision, RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.evaluation import Score
@@ -125,7 +125,8 @@ def _build(
     *,
     directory: Path | None = None,
     shortlist: Path | str | None = None,
-    **options: Any,
+    precision: DecodingPrecision = "float32",
+    threads: int = 1,
 ) -> "Parser":
     if shortlist is not None:
         raise UsageError("shortlist: is for translators only; leave it out", settings=["shortlist"])
@@ -134,7 +135,7 @@ def _build(
     source, target = units
     assert isinstance(source, Tokenizer | WordFeatures)
     assert isinstance(target, TreeVocabulary)
-    return Parser(models, config, source, target, **options)
+    return Parser(models, config, source, target, precision=precision, threads=threads)
 
 
 def _validation(

@@ -94,7 +94,6 @@ def _leaf_widths(tree: Tree) -> list[float]:
 
 
 def _columns(text: str) -> int:
-    """Width of a text in monospace columns."""
     wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
     return len(text) + wide - sum(unicodedata.category(character) in ("Mn", "Me") for character in text)
 

@@ -129,7 +129,6 @@ class TreeVocabulary:
         return BuiltTree(tree, built.well_formed and is_sound)
 
     def _word_ids(self, words: Sequence[str]) -> list[int]:
-        """The ids of the symbols of words."""
         return [self._ids[word_symbol(word, self._ids)] for word in words]
 
     def _key(self) -> tuple[tuple[str, ...], str, str]:

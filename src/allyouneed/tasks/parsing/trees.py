@@ -154,7 +154,7 @@ class Tree:
 
 
 NO_TREE = Tree((), (), ())
-"""What a parser writes for a sentence that it cannot parse, such as `(())` or `(TOP)`."""
+"""The output of a parser for a sentence that it cannot parse, such as `(())` or `(TOP)`."""
 
 
 def _pieces(tree: Tree, before: Callable[[int], str]) -> Iterator[str]:
@@ -306,7 +306,6 @@ class _Reader:
             self.notes["lines with more than one tree, all of which are read"] += 1
 
     def end(self) -> None:
-        """Signal the end of the lines."""
         if self._open:
             root = self._open[0]
             raise self._error(

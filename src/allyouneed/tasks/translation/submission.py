@@ -175,11 +175,7 @@ _LEAST_LOG_PROB = math.log(0.001)
 class QueuedTranslator:
     """Queues translations. Made by `Translator.on`; any number of threads may use it.
 
-    Args:
-        engine: The engine, or the ensemble, that decodes.
-        config: Configuration of the model; `config.search` has the defaults of calls.
-        encoder: Encodes texts.
-        scheduler: The scheduler; its limits hold for batches.
+    The limits of the scheduler hold for batches; `config.search` has the defaults of calls.
     """
 
     def __init__(

@@ -4,9 +4,9 @@ import filecmp
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
-from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.config.run import DataConfig, DecodingPrecision, RunConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
@@ -93,7 +93,6 @@ def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, tar
 
 
 def _are_the_same(first: Path, second: Path) -> bool:
-    """Whether two files have the same bytes."""
     try:
         return filecmp.cmp(first, second, shallow=False)
     except OSError:  # reading them tells the user more
@@ -107,7 +106,8 @@ def _build(
     *,
     directory: Path,
     shortlist: Path | str | None = None,
-    **options: Any,
+    precision: DecodingPrecision = "float32",
+    threads: int = 1,
 ) -> "Translator":
     # These load PyTorch, which `prepare` does not need.
     from allyouneed.inference.shortlist import Shortlist
@@ -115,7 +115,9 @@ def _build(
 
     sizes = config.model.source_vocab_size, config.model.target_vocab_size
     chosen = None if shortlist is None else Shortlist.load(Path(shortlist), directory, sizes)
-    return Translator(models, config, *_tokenizers(units), shortlist=chosen, **options)
+    return Translator(
+        models, config, *_tokenizers(units), shortlist=chosen, precision=precision, threads=threads
+    )
 
 
 def _tokenizers(units: Units) -> tuple[Tokenizer, Tokenizer]:
@@ -153,9 +155,8 @@ def _evaluate(
     *references: Sequence[str],
     say: Callable[[str], None],
     target_language: str | None = None,
-    **search: Any,
+    **search: "Unpack[TranslateOptions]",
 ) -> list[Score]:
-    """All translation metrics, and the perplexity."""
     language = target_language or translator.config.data.target_language
     metrics = translation_metrics(language, references[0], say)
     if len(references) > 1:

@@ -24,12 +24,8 @@ MAX_TOKENS = 1_024
 class TextEncoder:
     """Encodes texts for a model, and their translations.
 
-    Args:
-        source_tokenizer: Tokeniser of the texts.
-        target_tokenizer: Tokeniser of the translations.
-        data: Languages of the texts and translations.
-        max_positions: Number of positions of the model; None if it has no limit.
-        takes_prefixes: Whether translations can have prefixes.
+    `data` has their languages. `max_positions` is the number of positions of the model; None if it has no
+    limit.
     """
 
     def __init__(
@@ -59,11 +55,7 @@ class TextEncoder:
         return split_symbol(self.source_tokenizer, text)[1]
 
     def target(self, text: str) -> list[int]:
-        """The ids of a translation.
-
-        Raises:
-            DataError: The text is too long, or not Unicode.
-        """
+        """The ids of a translation; see `source` for the errors."""
         return self._encode(self.target_tokenizer, text)
 
     def prefix(self, text: str) -> list[int]:
@@ -78,7 +70,7 @@ class TextEncoder:
         return ids
 
     def divider(self, config: TranslateConfig) -> Divider:
-        """What divides texts into parts."""
+        """The divider of texts into parts."""
         return Divider(
             self.source_tokenizer,
             self.max_tokens,
