@@ -237,8 +237,8 @@ class Parser:
 
         Raises:
             UsageError: There are several models, or there is text to be split and no NLTK.
-            DataError: A sentence is not Unicode, it or its tree is too long, or a tree has other words, or labels
-                that the model does not know.
+            DataError: A sentence is not Unicode, it or its tree is too long, or a tree has other words, or
+                labels that the model does not know.
         """
         model, config = only_model(self._models), self.config.search
         if trees is not None:

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Self, get_args
 
@@ -28,15 +29,20 @@ from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, word_sy
 _FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
 
 
+@dataclass(frozen=True)
 class TreeVocabulary:
     """Converts tree symbols, control symbols first, to ids and back, as `Tokenizer` does for text.
 
     Made by `learn` or `load`. `linearise` explains `tags` and `brackets`.
     """
 
-    def __init__(self, symbols: Sequence[str], tags: Tags, brackets: Brackets) -> None:
-        self.symbols, self.tags, self.brackets = tuple(symbols), tags, brackets
-        self._ids = {symbol: token for token, symbol in enumerate(symbols)}
+    symbols: tuple[str, ...]
+    tags: Tags
+    brackets: Brackets
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {symbol: token for token, symbol in enumerate(self.symbols)}
 
     @classmethod
     def learn(
@@ -62,11 +68,11 @@ class TreeVocabulary:
         if brackets == "joined":
             counts.update(dict.fromkeys(_all_joined(counts), 0))
         in_order = sorted(counts, key=lambda symbol: (-counts[symbol], symbol))
-        return cls([*CONTROL_SYMBOLS, *in_order], tags, brackets)
+        return cls((*CONTROL_SYMBOLS, *in_order), tags, brackets)
 
     def with_words(self, words: Sequence[str]) -> Self:
         """The same symbols and those of words, `WordFeatures.word_symbols`, as the tags `words` need."""
-        return type(self)([*self.symbols, *words], self.tags, self.brackets)
+        return replace(self, symbols=(*self.symbols, *words))
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
@@ -77,18 +83,11 @@ class TreeVocabulary:
             DiskError: The file may not be read.
         """
         symbols, (tags, brackets) = _FILE.read(path, _is_sound, vocab_size)
-        return cls(symbols, tags, brackets)
+        return cls(tuple(symbols), tags, brackets)
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
         _FILE.write(path, self.symbols, self.tags, self.brackets)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both give every tree the same ids."""
-        return isinstance(other, TreeVocabulary) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     @property
     def vocab_size(self) -> int:
@@ -130,9 +129,6 @@ class TreeVocabulary:
 
     def _word_ids(self, words: Sequence[str]) -> list[int]:
         return [self._ids[word_symbol(word, self._ids)] for word in words]
-
-    def _key(self) -> tuple[tuple[str, ...], str, str]:
-        return self.symbols, self.tags, self.brackets
 
 
 def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:

@@ -8,6 +8,8 @@ shape (after Petrov et al. 2006, and the Berkeley parser's classes of unknown wo
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Final, Self
@@ -100,12 +102,16 @@ def _finest(levels: Iterable[Level], word: str, known: Container[str]) -> str:
     return next(symbol for level in levels if (symbol := level(word)) in known)
 
 
+@dataclass(frozen=True)
 class WordFeatures:
     """Converts words to 2 to 4 ids each, as `Tokenizer` does for text. Made by `learn` or `load`."""
 
-    def __init__(self, symbols: Sequence[str], ids_per_word: int) -> None:
-        self.symbols, self.ids_per_word = tuple(symbols), ids_per_word
-        self._ids = {symbol: token for token, symbol in enumerate(symbols)}
+    symbols: tuple[str, ...]
+    ids_per_word: int
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {symbol: token for token, symbol in enumerate(self.symbols)}
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocab_size: int, ids_per_word: int) -> Self:
@@ -130,7 +136,8 @@ class WordFeatures:
         minimum = _MIN_FREQUENCY
         while len(learned := _learned(words, minimum, ids_per_word)) > vocab_size - len(always):
             minimum += max(1, minimum // 8)
-        return cls([*always, *sorted(learned, key=lambda symbol: (-learned[symbol], symbol))], ids_per_word)
+        in_order = sorted(learned, key=lambda symbol: (-learned[symbol], symbol))
+        return cls((*always, *in_order), ids_per_word)
 
     @classmethod
     def load(cls, path: Path, vocab_size: int | None = None) -> Self:
@@ -141,18 +148,11 @@ class WordFeatures:
             DiskError: The file may not be read.
         """
         symbols, (ids_per_word,) = _FILE.read(path, _is_sound, vocab_size)
-        return cls(symbols, ids_per_word)
+        return cls(tuple(symbols), ids_per_word)
 
     def save(self, path: Path) -> None:
         """Write one JSON file."""
         _FILE.write(path, self.symbols, self.ids_per_word)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether both give every word the same ids."""
-        return isinstance(other, WordFeatures) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     @property
     def vocab_size(self) -> int:
@@ -193,9 +193,6 @@ class WordFeatures:
     def word_symbols(self) -> list[str]:
         """All symbols that `word_symbol` may give a word."""
         return [symbol for symbol in self.symbols if symbol.startswith(("form ", "rare "))]
-
-    def _key(self) -> tuple[tuple[str, ...], int]:
-        return self.symbols, self.ids_per_word
 
 
 def _is_sound(symbols: list[str], ids_per_word: object) -> bool:

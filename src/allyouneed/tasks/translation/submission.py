@@ -50,74 +50,23 @@ class TranslatedText:
     """Number of tokens of the source and of the best translation, without end symbols."""
 
 
-class EncodedLines(NamedTuple):
-    """A text, ready to be translated."""
-
-    lines: list[Divided]
-    """The parts of each line."""
-    prefix: Sequence[int] = ()
-    """Token ids that the translation begins with."""
-
-    @property
-    def whole(self) -> Divided:
-        """The parts of all lines, with line breaks between them."""
-        parts, before = list[TextPart](), ""
-        for line in self.lines:
-            first, *others = line.parts
-            parts += [first._replace(before=before + first.before), *others]
-            before = line.after + "\n"
-        notices = tuple(notice for line in self.lines for notice in line.notices)
-        return Divided(parts, before[:-1], notices)
+def _whole(lines: Sequence[Divided]) -> Divided:
+    """The parts of all lines, with line breaks between them."""
+    parts, before = list[TextPart](), ""
+    for line in lines:
+        first, *others = line.parts
+        parts += [first._replace(before=before + first.before), *others]
+        before = line.after + "\n"
+    return Divided(parts, before[:-1], tuple(notice for line in lines for notice in line.notices))
 
 
-def submit_lines(
-    scheduler: Scheduler,
-    plan: SearchPlan,
-    encoded: EncodedLines,
-    maker: PartMaker,
-    space: str,
-    *,
-    deadline: float | None = None,
-    tell: Callable[[str], None] | None = None,
-) -> Future[TranslatedText]:
-    """Queue the translation of a text.
-
-    Args:
-        scheduler: The scheduler.
-        plan: Search settings for each part.
-        encoded: The text.
-        maker: Makes translations of what is found.
-        space: Separator of the translations of the parts of a line.
-        deadline: See `QueuedTranslator.submit`.
-        tell: See there; not with sampling or a coverage penalty.
-    """
-    whole = encoded.whole
-    sources = [
-        Source(part.ids, encoded.prefix if number == whole.first else ())
-        for number, part in enumerate(whole.parts)
-    ]
-    if tell is None:
-        futures = scheduler.submit_all(plan, sources, deadline=deadline)
-    else:
-        certain = _CertainText(whole, space, maker, tell)
-        futures = [
-            scheduler.submit(plan, source, deadline=deadline, watch=certain.watch(number))
-            for number, source in enumerate(sources)
-        ]
-        for number, future in enumerate(futures):
-            future.add_done_callback(certain.when_done(number))
-
-    def join(found: list[list[Hypothesis]]) -> TranslatedText:
-        made = [maker.part(part, each) for part, each in zip(whole.parts, found, strict=True)]
-        return _text(made, encoded, space)
-
-    return gather(futures, join)
-
-
-def _text(made: Sequence[TranslatedPart], encoded: EncodedLines, space: str) -> TranslatedText:
-    whole, remaining = encoded.whole, iter(made)
-    lines = [[next(remaining) for _ in line.parts] for line in encoded.lines]
-    translations = join_lines(lines, [line.separators(space) for line in encoded.lines])
+def _joined(
+    made: Sequence[TranslatedPart], lines: Sequence[Divided], whole: Divided, space: str
+) -> TranslatedText:
+    """The translation of a text in lines from those of its parts; `space` separates the parts of a line."""
+    remaining = iter(made)
+    of_lines = [[next(remaining) for _ in line.parts] for line in lines]
+    translations = join_lines(of_lines, [line.separators(space) for line in lines])
     segments, before = list[Segment](), ""
     for part, separator in zip(made, whole.separators(space), strict=False):
         before += separator
@@ -216,17 +165,41 @@ class QueuedTranslator:
         if search.sampling or search.mbr or search.coverage_penalty:
             tell = None  # nothing is certain before the end
         divider = self._encoder.divider(config)
-        divided = [divider.divide(line) for line in text.split("\n")]
+        lines = [divider.divide(line) for line in text.split("\n")]
         ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix
-        return submit_lines(
-            self._scheduler,
-            SearchPlan(self._engine, search, search.mbr or n_best),
-            EncodedLines(divided, ids),
-            PartMaker(self._encoder.source_tokenizer, self._encoder.target_tokenizer, search, n_best),
-            space_between_sentences(self._config.data.target_language),
-            deadline=deadline,
-            tell=tell,
-        )
+        maker = PartMaker(self._encoder.source_tokenizer, self._encoder.target_tokenizer, search, n_best)
+        plan = SearchPlan(self._engine, search, search.mbr or n_best)
+        space, whole = space_between_sentences(self._config.data.target_language), _whole(lines)
+        certain = _CertainText(whole, space, maker, tell) if tell else None
+        futures = self._submitted(plan, whole, ids, certain, deadline)
+
+        def join(found: list[list[Hypothesis]]) -> TranslatedText:
+            made = [maker.part(part, each) for part, each in zip(whole.parts, found, strict=True)]
+            return _joined(made, lines, whole, space)
+
+        return gather(futures, join)
+
+    def _submitted(
+        self,
+        plan: SearchPlan,
+        text: Divided,
+        prefix: Sequence[int],
+        certain: "_CertainText | None",
+        deadline: float | None,
+    ) -> list[Future[list[Hypothesis]]]:
+        """Queue the parts of a text, which `certain` follows."""
+        sources = [
+            Source(part.ids, prefix if number == text.first else ()) for number, part in enumerate(text.parts)
+        ]
+        if certain is None:
+            return self._scheduler.submit_all(plan, sources, deadline=deadline)
+        futures = [
+            self._scheduler.submit(plan, source, deadline=deadline, watch=certain.watch(number))
+            for number, source in enumerate(sources)
+        ]
+        for number, future in enumerate(futures):
+            future.add_done_callback(certain.when_done(number))
+        return futures
 
     def continuations(
         self, text: str, prefix: str, num: int, *, deadline: float | None = None
