@@ -1,7 +1,8 @@
 """Splits pairs into units, a chunk at a time; a large corpus by worker processes, or by a cluster.
 
-The chunks come back in order, so what is made of them does not depend on the number of workers, nor on
-whether one of them dies.
+The chunks come back in order, so the result does not depend on the number of workers, nor on whether one of
+them dies. Workers are programs of their own: processes of `multiprocessing` would run the main module of the
+caller again, or fork its threads, and a pool of `concurrent.futures` breaks if one of its processes dies.
 """
 
 import contextlib
