@@ -203,11 +203,8 @@ def _divided(longest: int, batch_tokens: int, micro_batch_tokens: int) -> tuple[
 
 
 def check_budgets(longer: NDArray[np.integer], batch_tokens: int, micro_batch_tokens: int) -> None:
-    """Check that pairs fit into micro-batches, and these into batches.
-
-    Raises:
-        UsageError: They do not.
-        DataError: There are no pairs.
+    """Raise UsageError if a pair does not fit into a micro-batch, or this into a batch; DataError without
+    pairs.
     """
     if micro_batch_tokens > batch_tokens:
         raise UsageError(

@@ -148,11 +148,7 @@ def too_large(name: str, num_lines: int, max_bytes: int) -> DataError:
 
 
 def read_aligned(*paths: Path) -> list[list[str]]:
-    """The lines of line-aligned files, each read once.
-
-    Raises:
-        DataError: The files have different numbers of lines.
-    """
+    """The lines of files, each read once; raises DataError if they have different numbers of lines."""
     texts = [list(read_lines(path)) for path in paths]
     for path, lines in zip(paths, texts, strict=True):
         if len(lines) != len(texts[-1]):

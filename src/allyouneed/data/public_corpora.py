@@ -106,11 +106,7 @@ PUBLIC_CORPORA: Mapping[str, PublicCorpus] = {
 
 
 def public_corpus(name: str) -> PublicCorpus:
-    """The corpus of a name.
-
-    Raises:
-        UsageError: There is none.
-    """
+    """The corpus of a name; raises UsageError if there is none."""
     if name not in PUBLIC_CORPORA:
         known = " and ".join(PUBLIC_CORPORA)
         raise UsageError(f"corpus {name}: unknown; there are {known}", settings=["corpus"])

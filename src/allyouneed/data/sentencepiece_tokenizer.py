@@ -265,11 +265,7 @@ def _library() -> Any:
 
 
 def _processor(model: bytes) -> "SentencePieceProcessor":
-    """Load a model.
-
-    Raises:
-        ValueError: The bytes are no model.
-    """
+    """Load a model; raises ValueError if the bytes are none."""
     if len(model) > _MOST_BYTES:
         raise ValueError(f"its SentencePiece model has more than {_MOST_BYTES:,} bytes")
     processor: SentencePieceProcessor = _library().SentencePieceProcessor()

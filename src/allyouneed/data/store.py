@@ -220,11 +220,7 @@ class _Header:
 
 
 def require_ids_below(path: Path, ids: NDArray[np.integer], vocab_size: int) -> None:
-    """Check that the ids of a shard are in the vocabulary and are not control symbols.
-
-    Raises:
-        ModelError: An id is invalid; the error names the shard.
-    """
+    """Raise ModelError, with the name of the shard, if an id is a control symbol or not in the vocabulary."""
     smallest, largest = (int(ids.min()), int(ids.max())) if ids.size else (END + 1, END + 1)
     if smallest <= END or largest >= vocab_size:
         raise ModelError(

@@ -34,11 +34,7 @@ _SIGNS: Final = frozenset('<&]>%{:@="')
 
 
 def structure_in(text: str) -> str | None:
-    """Name the first piece of a text that is not plain prose; None if there is none.
-
-    Args:
-        text: A text of any length; time grows in proportion to it.
-    """
+    """The first piece of a text that is not plain prose, or None, in a time proportional to the text."""
     if _SIGNS.isdisjoint(text) and "www." not in text:  # as in most lines
         return None
     if found := _STRUCTURE.search(text):

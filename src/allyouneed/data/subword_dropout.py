@@ -37,11 +37,8 @@ class SubwordDropout:
         self._known: dict[tuple[bytes, int], bytes] = {}
 
     def applied(self, sentences: Sentences, places: NDArray[np.uint64]) -> Sentences:
-        """The same sentences in other sub-words.
-
-        Args:
-            sentences: Their ids, as the tokeniser gives them.
-            places: A number for each sentence, which decides what becomes of it: (sentences,).
+        """The same sentences in other sub-words; `places` has a number for each, which decides:
+        (sentences,).
         """
         ids, ends = sentences.ids, sentences.lengths.cumsum()
         is_begin = self._begins[ids]

@@ -138,11 +138,7 @@ def _units(file: Path, counts: LineCounts, max_bytes: int | None) -> Iterator[_U
 
 
 class _Reader:
-    """Parses a file, block by block.
-
-    Args:
-        file: The file, for messages.
-    """
+    """Parses a file, which messages name, block by block."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -163,11 +159,7 @@ class _Reader:
         return self._parser.CurrentLineNumber - (self._parser.CurrentColumnNumber == 0)
 
     def read(self, block: bytes, *, is_end: bool = False) -> list[_Unit]:
-        """The units that end in the next block.
-
-        Raises:
-            DataError: The file is malformed, or no TMX.
-        """
+        """The units that end in the next block; raises DataError if the file is malformed, or no TMX."""
         self._units = []
         try:
             self._parser.Parse(block, is_end)

@@ -174,11 +174,7 @@ class Tokenizer:
         }
 
     def parts(self, content: bytes) -> list[bytes]:
-        """The pieces of text that merges do not cross, such as words and punctuation.
-
-        Args:
-            content: Text as ids have it, with a space before it, in UTF-8.
-        """
+        """The pieces, such as words, that merges do not cross, of a text in UTF-8 with a space before it."""
         found = self._library.pre_tokenizer.pre_tokenize_str(content.decode())
         return [bytes(map(BYTE_NAMES.index, name)) for name, _ in found]
 
@@ -265,10 +261,8 @@ class Tokenizer:
 
 
 def _of(description: object) -> Tokenizer:
-    """The tokeniser that a file describes.
-
-    Raises:
-        ValueError: This program did not write the file; says why.
+    """The tokeniser that a file describes; raises ValueError, and says why, if this program did not write
+    it.
     """
     kind = description.get("kind") if isinstance(description, dict) else None
     if isinstance(kind, str) and kind in _OTHER_KINDS:

@@ -73,10 +73,8 @@ def assemble(model: models.Model, kind: TokenizerKind) -> tokenizers.Tokenizer:
 
 
 def rebuilt(description: object) -> tokenizers.Tokenizer:
-    """Build the tokeniser that a JSON file describes.
-
-    Raises:
-        ValueError: This program did not write the file; says why.
+    """The tokeniser that a JSON file describes; raises ValueError, and says why, if it is not of this
+    program.
     """
     kind = next((kind for kind, known in _frames().items() if _is_alike(_frame(description), known)), None)
     if kind is None or not isinstance(description, dict):

@@ -79,11 +79,7 @@ def read_json(path: Path, noun: str) -> Any:
 
 
 def require_size(path: Path, found: int, wanted: int | None) -> None:
-    """Check that a vocabulary has the size that the model expects.
-
-    Raises:
-        ModelError: The sizes differ.
-    """
+    """Raise ModelError if a vocabulary has another size than the model expects."""
     if wanted not in (None, found):
         raise ModelError(
             f"{path}: has {found:,} entries, but the model was made for {wanted:,}; take another copy of it"

@@ -63,12 +63,10 @@ class Sample:
 def sampled_lines(
     read: Callable[[], Iterable[Texts]], max_bytes: int, told: Callable[[Sample], None]
 ) -> Iterator[str]:
-    """The lines of a corpus to learn a vocabulary from: all lines, or a sample.
+    """The lines of a corpus to learn a vocabulary from: all lines, or a sample with `max_bytes` of distinct
+    words.
 
-    Args:
-        read: Reads the corpus from its start; called twice.
-        max_bytes: Maximum number of bytes of distinct words in the sample; 0 for no limit.
-        told: Called with the sample before its first line, unless the sample is the whole corpus.
+    The corpus is read twice, unless `max_bytes` is 0. `told` is called with a sample before its first line.
     """
     if not max_bytes:
         return chain.from_iterable(read())

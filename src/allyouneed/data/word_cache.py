@@ -33,22 +33,14 @@ Encode = Callable[[Sequence[str]], Sentences]
 
 
 class WordCache:
-    """Knows the ids of the words that it has seen. May be used by several threads at once.
-
-    Args:
-        encode: Splits texts, and puts a space before each.
-    """
+    """Knows the ids of the words that it has seen. May be used by several threads at once."""
 
     def __init__(self, encode: Encode) -> None:
         self._encode, self._lock = encode, Lock()
         self._known = _Dictionary()
 
     def encode(self, texts: Sequence[str]) -> Sentences:
-        """The ids of each text; the same as from `encode` of the constructor.
-
-        Raises:
-            UnicodeEncodeError: A text contains half a surrogate pair.
-        """
+        """The ids of each text, as of `encode`; raises UnicodeEncodeError for half a surrogate pair."""
         content = "\n".join([*texts, ""]).encode()
         if not texts or content.count(b"\n") > len(texts):
             return self._encode(texts)

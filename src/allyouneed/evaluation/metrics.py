@@ -49,14 +49,7 @@ def bleu_on_plain_text() -> list[Metric]:
 
 
 def bleu_on_moses_tokens(language: str) -> list[Metric]:
-    """The metrics on Moses tokens.
-
-    Args:
-        language: Code of the target language, such as "de".
-
-    Raises:
-        UsageError: sacremoses is not installed, or has no rules for the language.
-    """
+    """The metrics on Moses tokens; raises UsageError without sacremoses, or its rules for the language."""
     return [
         _cased_moses("bleu_moses", language, str, ""),
         moses_bleu(language),
@@ -87,12 +80,10 @@ def _cased_moses(name: str, language: str, finish: Callable[[str], str], remark:
 def translation_metrics(
     target_language: str, references: Sequence[str], say: Callable[[str], None] = lambda line: None
 ) -> list[Metric]:
-    """The metrics for translations into a language; the first is the one to report.
+    """The metrics for translations into a language, "" if unknown; the first is the one to report.
 
-    Args:
-        target_language: Language code, such as "de" or "pt-BR"; "" if unknown.
-        references: References, which are looked at if the language does not tell what their tokens are.
-        say: Receives a line if metrics are left out.
+    The references are looked at if the language does not tell what their tokens are. `say` receives a line if
+    metrics are left out.
     """
     tokens = choose_tokens(target_language, references)
     recommended = bleu_of(tokens)

@@ -65,10 +65,8 @@ def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[SideEnco
 
 
 def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[str]) -> None:
-    """Ask for the ids of pairs.
-
-    Raises:
-        ValueError: A text has a line feed, or half a surrogate pair; nothing is written.
+    """Ask for the ids of pairs; raises ValueError, and writes nothing, if a text has a line feed, or half a
+    surrogate pair.
     """
     sides = ["\n".join(side) for side in (sources, targets)]
     if any(text.count("\n") >= len(sources) for text in sides):
@@ -80,11 +78,7 @@ def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[st
 
 
 def read_answer(stream: BinaryIO, expected: int) -> EncodedTexts:
-    """The ids of the expected number of texts of one side.
-
-    Raises:
-        EOFError: The stream ends, or it is no answer about so many texts.
-    """
+    """The ids of so many texts of one side; raises EOFError if the stream ends, or has another answer."""
     num_texts, num_ids = np.frombuffer(_exactly(stream, 2 * _SIZE.itemsize), _SIZE).tolist()
     if num_texts != expected:
         raise EOFError("another answer than asked for")

@@ -141,12 +141,9 @@ class Inspection:
 def inspect(
     prepared: PreparedData, num_examples: int = 5, advance: Advance = lambda count: None
 ) -> Inspection:
-    """Inspect prepared data; the text is read twice.
+    """Inspect prepared data, with `num_examples` notable pairs of each kind; the text is read twice.
 
-    Args:
-        prepared: The data.
-        num_examples: Number of pairs of each kind that stand out.
-        advance: Receives numbers of pairs that were read, twice `num_pairs` in all.
+    `advance` receives numbers of pairs that were read, twice `num_pairs` in all.
     """
     train = prepared.train
     texts = _Texts(prepared, "train", train.num_pairs, advance)

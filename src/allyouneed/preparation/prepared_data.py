@@ -62,11 +62,7 @@ class PreparedData:
         self.valid = self._store("valid") if (directory / "valid").is_dir() else None
 
     def report(self, part: str) -> dict[str, Any]:
-        """Counts of what was read, dropped and noted in a part ("train", "valid").
-
-        Raises:
-            ModelError: The report is damaged.
-        """
+        """The report on a part ("train", "valid"); raises ModelError if it is damaged."""
         path = self.directory / REPORT
         try:
             found = dict(read_json(path, "report")[part])

@@ -65,11 +65,7 @@ class InitialModel:
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
-        """Read all of a model but its weights.
-
-        Raises:
-            ModelError: The model is missing or damaged.
-        """
+        """Read all of a model but its weights; raises ModelError if it is missing or damaged."""
         directory = resolve_model(Path(path))
         files = (WEIGHTS, CONFIG, SOURCE_TOKENIZER, TARGET_TOKENIZER)
         manifest = read_manifest(directory, "model", files)
@@ -136,11 +132,7 @@ class InitialModel:
             read_manifest(self.state, "state")
 
     def require_tokenizers_of(self, config: DataConfig) -> None:
-        """Check that settings of data do not contradict the tokenisers.
-
-        Raises:
-            UsageError: They do.
-        """
+        """Raise UsageError if settings of data contradict the tokenisers."""
         own, wanted = self.config.data.model_dump(), config.model_dump()
         for name in _OF_TOKENIZERS:
             if own[name] != wanted[name]:

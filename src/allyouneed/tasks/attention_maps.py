@@ -51,13 +51,7 @@ class Pieces:
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, ids: Sequence[int], *, is_split: bool = False) -> Self:
-        """The pieces that ids stand for.
-
-        Args:
-            tokenizer: The tokeniser of the ids.
-            ids: The ids of a text.
-            is_split: Whether spaces separate all words; else `split_words` finds the words.
-        """
+        """The pieces of ids; spaces separate all words if the text `is_split`, else `split_words` does."""
         text, spans = tokenizer.decode(ids), tokenizer.spans(ids)
         words = split_at_spaces(text) if is_split else split_words(text)
         return cls(text, tokenizer.pieces(ids), spans, group_pieces(words, spans))
@@ -232,11 +226,7 @@ def look_into(
 
 
 def require_few_weights(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
-    """Refuse ids with more attention weights than a page can hold, before these are computed.
-
-    Raises:
-        DataError: There are more than `MOST_WEIGHTS`.
-    """
+    """Raise DataError, before attention weights are computed, if they are more than `MOST_WEIGHTS`."""
     read, written = len(source) + (config.source_end or not source), len(target) + 1
     in_decoder = written * (read + (written if config.autoregression == "attention" else 0))
     total = config.num_heads * (config.num_layers * read**2 + config.decoder_layers * in_decoder)

@@ -12,11 +12,7 @@ TASKS: dict[str, Task] = {task.name: task for task in (TRANSLATION, PARSING)}
 
 
 def task_named(name: str) -> Task:
-    """The task of that name.
-
-    Raises:
-        UsageError: There is no task of that name.
-    """
+    """The task of that name; raises UsageError if there is none."""
     if name not in TASKS:
         nearest = difflib.get_close_matches(name, TASKS, n=1)
         hint = f"did you mean {nearest[0]}? There are" if nearest else "there are"

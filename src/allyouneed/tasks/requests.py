@@ -178,11 +178,7 @@ def configured(options: Mapping[str, Any], own: SearchConfig) -> tuple[Translate
 
 
 def check_n_best(n_best: int, mbr: int | None) -> None:
-    """Check the number of translations per text.
-
-    Raises:
-        UsageError: The number is out of range, or greater than the number of samples.
-    """
+    """Raise UsageError if `n_best` is out of range, or more than the number of samples."""
     require_counts(n_best=n_best)
     if mbr is not None and n_best > mbr:
         raise UsageError(

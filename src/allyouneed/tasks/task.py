@@ -100,11 +100,7 @@ class TrainingText:
 
 
 def tell(reports: Mapping[str, CleaningReport], examples: str, say: Callable[[str], None]) -> None:
-    """Say what was read and dropped of each part.
-
-    Raises:
-        DataError: Nothing is left of a part.
-    """
+    """Say what was read and dropped of each part; raises DataError if nothing is left of one."""
     for part, report in reports.items():
         for line in report.lines(examples):
             say(f"{part}: {line}")

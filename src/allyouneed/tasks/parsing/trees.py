@@ -49,13 +49,8 @@ _WITH_LEMMA = re.compile(r"(.+)-([^-]+)")
 def recognised(
     words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span], notes: Counter[str]
 ) -> tuple[list[str], list[str]]:
-    """The words of a tree without lemmas, and its tags: `TRACE` or `CODE` for each node that is no word.
-
-    Args:
-        words: Words as spelled in the file, where an asterisk that is no trace has a backslash.
-        tags: Tags as in the file.
-        constituents: Labels and spans, the root first.
-        notes: Counts of notable findings, updated here.
+    """The words of a tree, as spelled in the file, without lemmas, and its tags: `TRACE` or `CODE` for each
+    node that is no word. `notes` counts findings.
     """
     historical = _has_id(words, tags, constituents)
     marked = [_marked_tag(word, tag, historical) for word, tag in zip(words, tags, strict=True)]
@@ -239,11 +234,7 @@ def trees_in(lines: Iterable[str], name: str, notes: Counter[str] | None = None)
 
 
 def tree_of(text: str) -> Tree:
-    """Read a single tree from a text in brackets.
-
-    Raises:
-        DataError: The text holds no tree, a malformed one, or several.
-    """
+    """The only tree of a text in brackets; raises DataError if there is none, a malformed one, or several."""
     trees = [placed for placed in trees_in([text], "the tree") if placed.tree.words]
     if len(trees) != 1:
         raise DataError(f"{len(trees)} trees where one is wanted; write one in brackets")

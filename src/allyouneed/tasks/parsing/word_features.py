@@ -160,11 +160,7 @@ class WordFeatures:
         return len(self.symbols)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of words separated by spaces, word by word.
-
-        Raises:
-            DataError: `text` has half a surrogate pair, which no file in UTF-8 can hold.
-        """
+        """The ids of words separated by spaces; raises DataError for half a surrogate pair."""
         try:
             text.encode()
         except UnicodeEncodeError as error:

@@ -67,11 +67,7 @@ def answer_pairs(
 def encode_pair(
     encode_source: Encode, encode_target: Encode, request: ScoreRequest, place: str = ""
 ) -> EncodedPair:
-    """Encode a pair; `place` is its number, for messages.
-
-    Raises:
-        DataError: A side cannot be encoded; the message begins with "source" or "target" and the place.
-    """
+    """Encode a pair; raises DataError whose message begins with "source" or "target" and the place."""
     source = _encode(f"source{place}", encode_source, request.source)
     return EncodedPair(request.id, source, _encode(f"target{place}", encode_target, request.target))
 

@@ -43,11 +43,7 @@ class TextEncoder:
         """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
 
     def source(self, text: str) -> list[int]:
-        """The ids of a source; a blank text has none.
-
-        Raises:
-            DataError: The text is too long, or not Unicode.
-        """
+        """The ids of a source, none of a blank one; raises DataError if it is too long, or not Unicode."""
         return [] if is_blank(text) else self._encode(self.source_tokenizer, text)
 
     def own_text(self, text: str) -> str:
@@ -55,14 +51,12 @@ class TextEncoder:
         return split_symbol(self.source_tokenizer, text)[1]
 
     def target(self, text: str) -> list[int]:
-        """The ids of a translation; see `source` for the errors."""
+        """The ids of a translation; raises DataError as `source`."""
         return self._encode(self.target_tokenizer, text)
 
     def prefix(self, text: str) -> list[int]:
-        """The ids of the beginning of a translation.
-
-        Raises:
-            DataError: The text is too long, or not Unicode, or the model takes no prefixes.
+        """The ids of the beginning of a translation; raises DataError as `source`, or if the model takes
+        none.
         """
         ids = self.target(text)
         if ids and not self._takes_prefixes:
