@@ -149,7 +149,7 @@ class Translator:
         return self._answers(self._encoded(requests, config), n_best, config, search)
 
     def on(self, scheduler: Scheduler) -> QueuedTranslator:
-        """This translator on a shared scheduler; see `workers.ready_to_decode(translator.engine)`."""
+        """This translator on a shared scheduler, which runs inside `ready_to_decode(translator.engine)`."""
         return QueuedTranslator(self.engine, self.config, self._encoder, scheduler)
 
     def lost_sentences(
