@@ -64,7 +64,7 @@ def as_json(found: Inspection) -> dict[str, Any]:
     of_side = "num_tokens", "num_words", "num_characters", "tokens_per_word"
     of_vocabulary = "num_entries", "num_used", "num_rare", "num_unknown_tokens"
 
-    def side(side: Side) -> dict[str, Any]:
+    def facts_on(side: Side) -> dict[str, Any]:
         lengths = np.bincount(side.lengths)
         return {name: getattr(side, name) for name in of_side} | {
             "length_percentiles": dict(zip(map(str, _PERCENTILES), _percentiles(side), strict=True)),
@@ -74,8 +74,8 @@ def as_json(found: Inspection) -> dict[str, Any]:
     return {
         "directory": str(found.directory),
         **{name: getattr(found, name) for name in ("task", "num_pairs", "num_valid_pairs", "num_bytes")},
-        "source": side(found.source),
-        "target": side(found.target),
+        "source": facts_on(found.source),
+        "target": facts_on(found.target),
         "vocabularies": {
             name: {field: getattr(each, field) for field in of_vocabulary}
             for name, each in found.vocabularies.items()

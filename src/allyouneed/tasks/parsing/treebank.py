@@ -166,7 +166,7 @@ class TreeFiles:
     repetitions: int = 1
     """Number of copies of each tree of `files`, to set their share relative to silver trees."""
     exchanges: int = 0
-    """Number of new trees made from `files` by exchange of constituents; see `tree_exchange.py`."""
+    """Number of new trees made from `files` by exchange of constituents; see `exchange_constituents`."""
 
     limits: ClassVar[CleaningLimits] = CleaningLimits(
         max_words=1_000_000, max_characters=10_000_000, max_length_ratio=math.inf
