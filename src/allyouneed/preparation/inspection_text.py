@@ -100,7 +100,7 @@ def notable_pairs(found: Inspection) -> Iterator[tuple[str, list[tuple[str, str,
         if pairs:
             yield (
                 title,
-                [(_remark(each, found), *map(_shortened, (each.source, each.target))) for each in pairs],
+                [(_remark(each, found), _shortened(each.source), _shortened(each.target)) for each in pairs],
             )
 
 
