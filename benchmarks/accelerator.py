@@ -22,8 +22,8 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.machine import environment, matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.inference import Engine, generate
-from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.search_plan import Batching
 from allyouneed.lab.bench.contenders import OURS, Entry, Precision
 from allyouneed.lab.bench.training_speed import build_contender, take_turn
 from allyouneed.lab.bench.training_workloads import SHAPES, Shape, make_batches

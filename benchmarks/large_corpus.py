@@ -23,7 +23,7 @@ from allyouneed.config.run import TrainingConfig
 from allyouneed.data.batch_plans import make_batch
 from allyouneed.hardware.machine import environment
 from allyouneed.preparation.prepared_data import PreparedData
-from allyouneed.training.batches import schedule_of
+from allyouneed.training.trainer import schedule_of
 
 RESULTS = Path(__file__).parent / "results" / "large_corpus.json"
 WORDS, MEAN_WORDS, NEW_WORDS, AT_ONCE = 60_000, 7, 0.005, 50_000

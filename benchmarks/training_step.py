@@ -30,9 +30,8 @@ from allyouneed.model.dropout import Dropout
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.training import loss, update
 from allyouneed.training.gradients import Gradients
-from allyouneed.training.loss import LossSums
+from allyouneed.training.loss import LossSums, label_smoothed_cross_entropy
 from allyouneed.training.optimizer import build_optimizer
-from allyouneed.training.plain_loss import label_smoothed_cross_entropy
 from allyouneed.training.team import team_of
 
 VOCAB_SIZE, SENTENCE_TOKENS, BATCH_TOKENS = 10_000, 17, 4_096

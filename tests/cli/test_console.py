@@ -15,7 +15,7 @@ import pytest
 
 from allyouneed.cli.console import correct_environment
 from allyouneed.cli.program import main
-from allyouneed.config.variables import is_home
+from allyouneed.config.environment import is_home
 from allyouneed.errors import printable, talk
 
 CLOSED_OR_FULL = ["2>&-", "2>/dev/full", "<&- 2>&-"]

@@ -112,7 +112,7 @@ def test_parameters_are_counted_by_part_and_without_memory() -> None:
 def test_weights_gradients_and_moments_take_sixteen_bytes_a_parameter() -> None:
     found = cost(base(), 25)
     memory = found.memory
-    assert memory.weights + memory.gradients + memory.adam_moments == 16 * found.parameters
+    assert memory.weights + memory.gradients + memory.moments == 16 * found.parameters
     assert found.checkpoint_bytes + found.state_bytes == 12 * found.parameters
 
 

@@ -45,6 +45,8 @@ def _values(schema: Mapping[str, Any]) -> str:
         return " or ".join(_values(choice) for choice in schema["anyOf"] if choice.get("type") != "null")
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
     if schema["type"] == "boolean":
         return "`true`, `false`"
     if schema["type"] in ("integer", "number"):

@@ -8,8 +8,8 @@ from allyouneed.native import isa
 
 DECODING = {
     *("test_alignment", "test_beams", "test_ensemble", "test_generate", "test_invariance"),
-    *("test_minimum_bayes_risk", "test_native_layers", "test_restrictions", "test_sampling", "test_scoring"),
-    *("test_search", "test_shortlist"),
+    *("test_native_layers", "test_selection", "test_sampling", "test_scoring"),
+    *("test_search", "test_vocabulary_shortlist"),
 }
 """Modules that are tested so."""
 

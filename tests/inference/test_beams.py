@@ -10,7 +10,7 @@ from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import length_penalty
-from allyouneed.inference.beams import Beams, Rules
+from allyouneed.inference.beams import Beams, SearchRules
 from allyouneed.symbols import END, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -35,7 +35,7 @@ class Walk:
             }
         )
         self._rules = [
-            Rules(
+            SearchRules(
                 num_candidates=2 * beam_size if beam_size > 1 else 1,
                 penalties=length_penalty(np.arange(LONGEST + 1), config),
                 early_stopping=early_stopping,

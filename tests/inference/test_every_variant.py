@@ -15,8 +15,7 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Engine, generate
 from allyouneed.model import Transformer
 from allyouneed.model.attention import fused_attention
-from allyouneed.model.masks import padding_mask
-from allyouneed.model.packing import pack
+from allyouneed.model.masks import pack, padding_mask
 from allyouneed.symbols import END, PADDING, START
 
 _CHOICES = "attention", "positions", "norm", "feed_forward", "activation", "decoder_start", "autoregression"
@@ -30,7 +29,6 @@ VARIANTS += [
     {"attention": "additive", "positions": "relative"},
     {"attention": "unscaled", "positions": "rotary"},
 ]
-VARIANTS += [{"neighbourhood": 7, "neighbourhood_counts": "distances"}]
 VARIANTS += [
     {"source_end": False},
     {"num_decoder_layers": 1, "output_bias": True, "scaled_embeddings": False},

@@ -5,6 +5,7 @@ import itertools
 import math
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,25 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sacrebleu import CHRF
 from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
+from allyouneed.evaluation.chrf import pairwise_chrf
 from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
+from allyouneed.inference.beams import SearchRequest
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.sampling import BLOCK_POSITIONS, Sampler, draw, nucleus, uniform_numbers
-from allyouneed.inference.search_request import SearchRequest
+from allyouneed.inference.sampling import (
+    BLOCK_POSITIONS,
+    TokenSampler,
+    draw,
+    nucleus,
+    rank_by_expected_utility,
+    uniform_numbers,
+)
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model import Transformer
 from allyouneed.symbols import END, START, UNKNOWN
@@ -279,7 +290,10 @@ def test_scores_of_samples_do_not_depend_on_the_batch_with_several_threads() -> 
     """PyTorch divides a single long row among its threads, and a batch of them by rows."""
     require_kernels()
     logits, before = torch.randn(60, 1, 40_000), torch.get_num_threads()
-    select, requests = Sampler(sampling()), [SearchRequest(number, [5, number], 9) for number in range(60)]
+    select, requests = (
+        TokenSampler(sampling()),
+        [SearchRequest(number, [5, number], 9) for number in range(60)],
+    )
     lengths = np.zeros(60, np.int64)
     torch.set_num_threads(2)
     try:
@@ -317,4 +331,45 @@ def test_a_gpu_draws_what_a_cpu_draws(tiny_model: Any) -> None:
     found = list(generate(Engine(model.cuda()), [[5, 6, 7], [8]], config, n_best=20))
     assert [[h.ids for h in samples] for samples in found] == [
         [h.ids for h in samples] for samples in expected
+    ]
+
+
+@given(
+    samples=st.lists(st.sampled_from(["the cat", "the cats", "a cat", "dogs run", "", "cat the"]), min_size=1)
+)
+def test_the_ranking_is_that_of_all_pairs_one_by_one(samples: list[str]) -> None:
+    metric = CHRF()
+    expected = [
+        sum(metric.sentence_score(candidate, [truth]).score for truth in samples) / len(samples)
+        for candidate in samples
+    ]
+    ranked = rank_by_expected_utility(samples, pairwise_chrf)
+    assert sorted(samples[r.first] for r in ranked) == sorted(set(samples))
+    assert [r.expected_utility for r in ranked] == pytest.approx([expected[r.first] for r in ranked])
+    assert all(samples.index(samples[r.first]) == r.first for r in ranked)
+    utilities = [r.expected_utility for r in ranked]
+    assert utilities == sorted(utilities, reverse=True)
+    assert utilities[0] == pytest.approx(max(expected))
+
+
+def test_the_utility_is_asked_once_for_distinct_samples_and_equal_utilities_keep_their_order() -> None:
+    asked: list[list[str]] = []
+
+    def utility(texts: Sequence[str]) -> NDArray[np.float64]:
+        asked.append(list(texts))
+        return np.eye(len(texts))
+
+    ranked = rank_by_expected_utility(["c", "a", "b", "a", "b", "d"], utility)
+    assert asked == [["c", "a", "b", "d"]]
+    assert [tuple(r) for r in ranked] == [(1, 2 / 6), (2, 2 / 6), (0, 1 / 6), (5, 1 / 6)]
+
+
+def test_which_of_a_pair_is_the_truth_matters() -> None:
+    def utility(texts: Sequence[int]) -> NDArray[np.float64]:
+        return np.array([[float(candidate >= truth) for truth in texts] for candidate in texts])
+
+    assert [tuple(r) for r in rank_by_expected_utility([3, 9, 5, 5], utility)] == [
+        (1, 1.0),
+        (2, 0.75),
+        (0, 0.25),
     ]

@@ -18,11 +18,10 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.devices import PyTorchThreads
 from allyouneed.inference import Batching, Engine, Hypothesis, generate
-from allyouneed.inference.batching import Load
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.scheduler import Scheduler, Source, run_in_threads
 from allyouneed.inference.search import Decoding
-from allyouneed.inference.search_plan import SearchPlan, gather, settle
+from allyouneed.inference.search_plan import Load, SearchPlan, gather, settle
 from allyouneed.symbols import UNKNOWN
 
 

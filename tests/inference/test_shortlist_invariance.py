@@ -13,7 +13,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Batching, generate
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.native.library import FORMS
 from allyouneed.symbols import UNKNOWN

@@ -14,7 +14,7 @@ from allyouneed.runs.loading import model_of
 from allyouneed.runs.starting import train
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import resolve_model
-from allyouneed.training.validation import validation_loss
+from allyouneed.training.meters import validation_loss
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
 

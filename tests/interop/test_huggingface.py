@@ -14,7 +14,7 @@ from tests.packages import require_packages
 from allyouneed import TranslateOptions, load_translator
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.interop import huggingface, marian_weights
+from allyouneed.interop import huggingface
 from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
 from allyouneed.model import Transformer
@@ -72,7 +72,7 @@ def test_scaling_the_stream_makes_up_for_marians_epsilon(
 ) -> None:
     model = shrink_the_stream(random_model())
     assert export_model(model, "huggingface", tmp_path / "scaled") < ROUNDING
-    monkeypatch.setattr(marian_weights, "MARIAN_EPSILON", 1e-6)  # the model's own: nothing is scaled
+    monkeypatch.setattr(huggingface, "MARIAN_EPSILON", 1e-6)  # the model's own: nothing is scaled
     with pytest.raises(ModelError, match="other log-probabilities than the model"):
         export_model(model, "huggingface", tmp_path / "plain")
 

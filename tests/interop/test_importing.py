@@ -391,8 +391,8 @@ def test_without_the_software_it_says_so(
 def test_formats_are_told_apart(marian: Path, tmp_path: Path) -> None:
     folder = convert_to_ctranslate2(marian, tmp_path / "ct2", None)
     for path, wanted in ((marian, "huggingface"), (folder, "ctranslate2"), (FIXTURES / "ssru.npz", "marian")):
-        assert [name for name, form in FORMATS.items() if form.is_one(path)] == [wanted]
-    assert not from_marian.is_one(folder / "model.bin")
+        assert [name for name, form in FORMATS.items() if form.recognises(path)] == [wanted]
+    assert not from_marian.recognises(folder / "model.bin")
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ import torch
 from tests.tiny import TinyModel
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.model.masks import causal_mask
-from allyouneed.model.packing import PackedMask, pack
+from allyouneed.model.masks import PackedMask, causal_mask, pack
 from allyouneed.model.ssru import SSRU
 
 WIDTH = 6

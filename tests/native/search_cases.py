@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from tests.native.cases import Address, Case
 
-from allyouneed.inference.beams import Beams, Rules
+from allyouneed.inference.beams import Beams, SearchRules
 from allyouneed.symbols import END, UNKNOWN
 
 NUM_STEPS, NUM_CHOSEN = 12, 5
@@ -35,7 +35,7 @@ def advance_case(beam_size: int, n_best: int, *, early_stopping: bool) -> Case:
     case = Case(f"advance_beams {beam_size} {n_best}{' early' * early_stopping}")
     draw = np.random.default_rng(beam_size + n_best)
     penalties = np.arange(1 + MAX_LENGTHS.max(), dtype=np.float64) ** 0.6
-    rules = Rules(2 * beam_size if beam_size > 1 else 1, penalties, early_stopping, native=False)
+    rules = SearchRules(2 * beam_size if beam_size > 1 else 1, penalties, early_stopping, native=False)
     beams = Beams.of(MAX_LENGTHS, beam_size, n_best)
     shape = *beams.scores.shape, NUM_CHOSEN
     structure, state = beams_structure(case, beams, rules)
@@ -53,7 +53,7 @@ def advance_case(beam_size: int, n_best: int, *, early_stopping: bool) -> Case:
     return case
 
 
-def beams_structure(case: Case, beams: Beams, rules: Rules) -> tuple[Address, dict[str, Address]]:
+def beams_structure(case: Case, beams: Beams, rules: SearchRules) -> tuple[Address, dict[str, Address]]:
     """`struct beams`, and the copies of the arrays of `beams` that it points to."""
     state = {
         entry.name: _array(case, getattr(beams, entry.name))

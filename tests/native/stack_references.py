@@ -12,7 +12,7 @@ from tests.native.references import NEAR_A_TIE, STACK, mixed, random, rounded
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
-from allyouneed.inference.beams import NOTHING, Beams, Rules
+from allyouneed.inference.beams import NOTHING, Beams, SearchRules
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention
@@ -81,7 +81,7 @@ class StackReference:
         beams, rules = first_beams()
         return [Step(*beams.advance(*self._choices(beams, rules), rules)) for _ in range(NUM_STEPS)], beams
 
-    def _choices(self, beams: Beams, rules: Rules) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    def _choices(self, beams: Beams, rules: SearchRules) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """The best next tokens of each hypothesis; they cannot end before `LEAST_LENGTHS`.
 
         Rounding decides nothing: the scores of all candidates differ by more than it does.
@@ -145,10 +145,10 @@ def stack_references(tiny_model: TinyModel) -> list[StackReference]:
     return references
 
 
-def first_beams() -> tuple[Beams, Rules]:
+def first_beams() -> tuple[Beams, SearchRules]:
     """The state of a search at its start, and its rules."""
     penalties = np.arange(1 + MAX_LENGTHS.max(), dtype=np.float64) ** 0.6
-    return Beams.of(MAX_LENGTHS, BEAM_SIZE, n_best=2), Rules(2 * BEAM_SIZE, penalties, native=False)
+    return Beams.of(MAX_LENGTHS, BEAM_SIZE, n_best=2), SearchRules(2 * BEAM_SIZE, penalties, native=False)
 
 
 def sentences(first: int | None) -> list[Tensor]:

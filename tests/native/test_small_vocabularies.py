@@ -6,9 +6,9 @@ from tests.kernels import require_kernels
 from tests.tiny import TinyModel
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.inference.beams import SearchRequest
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.search_request import SearchRequest
 from allyouneed.native.kernels import top_log_probs
 from allyouneed.symbols import END, SENTINEL
 

@@ -16,13 +16,12 @@ from tests.tiny import TinyModel
 from allyouneed.cli.program import main
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference import Engine, generate
-from allyouneed.inference.attention_capture import capture_attention
-from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.attention_weights import capture_attention
+from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.search_request import SearchRequest
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import END
 from allyouneed.training.averaging import average

@@ -14,7 +14,7 @@ import allyouneed
 from allyouneed.cli.program import main
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ModelError
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.exporting import export_model
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.checkpoint import load_training_state, save_training_state

@@ -177,16 +177,6 @@ def test_all_settings_that_have_changed_are_named_and_those_that_may_are_not(cop
     ]
 
 
-def test_a_run_that_planned_whole_epochs_goes_on_so(copy: Path, data: Path) -> None:
-    """Before `block_pairs` was a setting, all runs did."""
-    recorded = (copy / "config.toml").read_bytes().decode()
-    assert "block_pairs = 1048576\n" in recorded
-    (copy / "config.toml").write_bytes(re.sub(r"block_pairs = \d+\n", "", recorded).encode())
-    for given in None, CONFIG:
-        resumed = run_config(RunDirectory(copy), given, PreparedData(data), torch.device("cpu"))
-        assert resumed.training.block_pairs == 0
-
-
 def test_the_threads_of_a_run_cannot_share_other_work_from_now_on(copy: Path, data: Path) -> None:
     given = CONFIG.replace(training={"threads_share": "operations"})
     with pytest.raises(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from allyouneed.inference.batching import Load
+from allyouneed.inference.search_plan import Load
 from allyouneed.serve.admission import Admission
 from allyouneed.serve.errors import Refusal
 

@@ -8,7 +8,7 @@ import pytest
 from tests.patience import wait_in_loop
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.inference.batching import Load
+from allyouneed.inference.search_plan import Load
 from allyouneed.serve.awaiting import Turns, all_of, submitted
 from allyouneed.serve.errors import Refusal
 

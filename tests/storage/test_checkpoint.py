@@ -296,6 +296,6 @@ def test_a_file_that_is_larger_than_any_vocabulary_is_not_carried(
     tmp_path: Path, config: RunConfig, weights: Weights, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save_checkpoint(tmp_path / "model", config, weights, {"source_tokenizer.json": b"x" * 1_001}, {})
-    monkeypatch.setattr("allyouneed.storage.publish.regular._MAX_READ_BYTES", 1_000)
+    monkeypatch.setattr("allyouneed.storage.publish.file._MAX_READ_BYTES", 1_000)
     with pytest.raises(ModelError, match=r"source_tokenizer\.json: has 1,001 bytes, more than the 1,000"):
         load_checkpoint(tmp_path / "model")

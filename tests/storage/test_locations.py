@@ -14,7 +14,7 @@ from tests.storage.flaky_files import FlakyFiles, flaky_files
 from allyouneed.errors import DiskError, UsageError
 from allyouneed.storage import locations
 from allyouneed.storage.locations import PAUSES, Location
-from allyouneed.storage.urls import url_of
+from allyouneed.storage.publish.disk import url_of
 
 
 @pytest.fixture

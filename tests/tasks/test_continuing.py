@@ -29,10 +29,10 @@ from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.tasks.parsing.treebank import TreeFiles
-from allyouneed.training.batches import schedule_of
+from allyouneed.training.meters import validation_loss
 from allyouneed.training.optimizer import freeze, trainable
+from allyouneed.training.trainer import schedule_of
 from allyouneed.training.update import batch_loss
-from allyouneed.training.validation import validation_loss
 
 LAST_STEP = 12
 NEW_WORDS = ("green", "yellow", "violet", "orange", "purple", "silver")

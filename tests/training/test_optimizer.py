@@ -2,9 +2,10 @@
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
@@ -17,7 +18,14 @@ from allyouneed.errors import DivergedError, UsageError
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.training.optimizer import build_optimizer, learning_rate, require_some_trainable
+from allyouneed.training.optimizer import (
+    OPTIMIZERS,
+    SCHEDULES,
+    build_optimizer,
+    learning_rate,
+    moments,
+    require_some_trainable,
+)
 from allyouneed.training.trainer import Corpus, Trainer
 
 FROZEN = ("embeddings.*", "encoder.0.feed_forward.*", "*.norm.weight")
@@ -176,15 +184,16 @@ def test_patterns_that_match_nothing_or_everything_are_refused(
 
 def test_the_learning_rate_is_equation_3_by_hand() -> None:
     # d_model 16 and 4 steps of warm-up: 1/4 * min(step^-0.5, step / 8).
-    rates = [learning_rate(step, d_model=16, warmup_steps=4, factor=1.0) for step in (1, 2, 4, 16, 100)]
+    config = RunConfig().replace(model={"d_model": 16}, training={"warmup_steps": 4})
+    rates = [learning_rate(step, config) for step in (1, 2, 4, 16, 100)]
     assert rates == pytest.approx([1 / 32, 2 / 32, 1 / 8, 1 / 16, 1 / 40])
-    assert learning_rate(16, d_model=16, warmup_steps=4, factor=3.0) == pytest.approx(3 / 16)
+    tripled = config.replace(training={"learning_rate_factor": 3.0})
+    assert learning_rate(16, tripled) == pytest.approx(3 / 16)
 
 
 @pytest.mark.parametrize(("preset", "peak"), [(base(), 6.99e-4), (big(), 4.94e-4)], ids=["base", "big"])
 def test_the_learning_rate_peaks_at_the_end_of_warm_up(preset: RunConfig, peak: float) -> None:
-    d_model, warmup_steps = preset.model.d_model, preset.training.warmup_steps
-    rates = [learning_rate(step, d_model, warmup_steps, 1.0) for step in range(1, 9_000)]
+    rates = [learning_rate(step, preset) for step in range(1, 9_000)]
     assert rates.index(max(rates)) + 1 == 4_000
     assert max(rates) == pytest.approx(peak, rel=1e-3)
 
@@ -205,3 +214,32 @@ def test_a_step_of_adam_is_that_of_kingma_and_ba_with_the_papers_constants() -> 
         expected = expected - rate * corrected[0] / (corrected[1].sqrt() + 1e-9)
     torch.testing.assert_close(parameter.detach().double(), expected, rtol=1e-5, atol=1e-6)
     assert parameter[1].item() == -2.0  # no gradient, no change: there is no weight decay
+
+
+@pytest.mark.parametrize(("setting", "known"), [("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)])
+def test_the_setting_names_what_there_is(setting: str, known: Mapping[str, object]) -> None:
+    assert {*get_args(TrainingConfig.model_fields[setting].annotation)} == known.keys()
+
+
+def momentum(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
+    """Stochastic gradient descent with momentum, whose buffers exist from the start."""
+    optimizer = torch.optim.SGD(parameters, lr=0.0, momentum=0.9)
+    for parameter in parameters:
+        optimizer.state[parameter] = {"momentum_buffer": torch.zeros_like(parameter, requires_grad=False)}
+    return optimizer
+
+
+def test_another_optimizer_and_schedule_are_a_function_each(
+    build: Build, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(OPTIMIZERS, "adam", momentum)
+    monkeypatch.setitem(SCHEDULES, "inverse_square_root", lambda step, d_model, config: 0.1 / step)
+    whole = build("whole")
+    before = weights(whole)
+    whole.train()
+    assert whole.optimizer.param_groups[0]["lr"] == 0.1 / 4
+    assert len(moments(whole.optimizer)) == len(list(whole.model.parameters()))
+    assert not any(torch.equal(tensor, before[name]) for name, tensor in weights(whole).items())
+    interrupt(build("run"), 6).train()
+    resume(build("run")).train()
+    assert bits(tmp_path / "run", 4) == bits(tmp_path / "whole", 4)

@@ -22,9 +22,9 @@ from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
+from allyouneed.training.meters import Validation, validation_loss
 from allyouneed.training.optimizer import learning_rate
 from allyouneed.training.trainer import Corpus, Trainer
-from allyouneed.training.validation import Validation, validation_loss
 
 CPU = torch.device("cpu")
 LAST_STEP = 12

@@ -11,13 +11,12 @@ from allyouneed.data.batch_plans import Batch, make_batch
 from allyouneed.hardware.devices import resolve_precision
 from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
-from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
+from allyouneed.model.layers import AddAndNorm, Combine
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
-from allyouneed.training.packed_attention import attention_by_kernel
-from allyouneed.training.plain_loss import label_smoothed_cross_entropy
-from allyouneed.training.residual import add_and_norm_by_kernel
+from allyouneed.training.fused_operators import add_and_norm_by_kernel, attention_by_kernel
+from allyouneed.training.loss import label_smoothed_cross_entropy
 from allyouneed.training.trainer import Corpus
 from allyouneed.training.update import (
     accumulate_gradient,
@@ -166,12 +165,6 @@ def test_kernels_train_as_pytorch_does(
     for without, with_kernels in zip(*found, strict=True):
         assert (with_kernels - without).norm() < close * without.norm()
     assert not torch.equal(found[0][0], found[1][0])
-
-
-def test_runs_that_share_operations_keep_the_dropout_of_pytorch(config: RunConfig) -> None:
-    model = Transformer(config.model)
-    use_fastest_operators(model, TrainingConfig(threads_share="operations"))
-    assert combines(model) == {add_and_norm}
 
 
 def combines(model: nn.Module) -> set[Combine]:

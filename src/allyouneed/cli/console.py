@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allyouneed.config.variables import is_home
+from allyouneed.config.environment import is_home
 from allyouneed.errors import DiskError, UserError, say
 
 if TYPE_CHECKING:

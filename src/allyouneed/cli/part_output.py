@@ -20,8 +20,8 @@ from allyouneed.data.lines import Line, encode_line
 from allyouneed.errors import UsageError
 from allyouneed.storage.locations import ASIDE, Location
 from allyouneed.storage.publish import disk_errors, lock_output
+from allyouneed.storage.publish.disk import url_of
 from allyouneed.storage.remote import Advance
-from allyouneed.storage.urls import url_of
 
 PART_LINES = 8_192
 """Number of answers in a part."""

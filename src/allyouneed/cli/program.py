@@ -33,7 +33,7 @@ from allyouneed.cli.console import (
 )
 from allyouneed.cli.option_sources import SERVE_SOURCES
 from allyouneed.cli.options import one_setting_each
-from allyouneed.config.variables import num_processes, number_given
+from allyouneed.config.environment import num_processes, number_given
 from allyouneed.errors import (
     DiskError,
     InternalError,

@@ -38,9 +38,7 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
 
 _NOT_PART_OF_IT = {
     "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
-    "model": {
-        *("source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions", "neighbourhood_counts")
-    },
+    "model": {*("source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions")},
     "training": {
         "micro_batch_tokens",
         "keep_checkpoints",
@@ -70,6 +68,8 @@ _REMARKS = {
     "model.target_space": "the 2017 code adds a learned vector to the source",
     "model.tied_embeddings": "3.4 shares one matrix among all three",
     "training.label_smoothing_over": "the 2017 code spreads it over the other entries",
+    "training.optimizer": "5.3",
+    "training.schedule": "5.3, equation 3",
     "training.adam_beta2": "5.3",
     "training.learning_rate_factor": "5.3 has no factor",
     "training.warmup_steps": "5.3",

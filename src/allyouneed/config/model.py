@@ -88,10 +88,8 @@ class ModelConfig(Config):
     """Number of keys per query in restricted self-attention, r (4, Table 1): the query's own position and its
     neighbours on both sides, in the decoder only those before it; default: all. Cross-attention is not
     restricted."""
-    neighbourhood_counts: Literal["keys", "distances"] = "keys"
-    """Meaning of `neighbourhood`: keys or, in models older than this setting, r / 2 keys on each side."""
     autoregression: Literal["attention", "ssru"] = "attention"
-    """What reads the output so far in each layer of the decoder: self-attention (3.2.3), or a simpler simple
+    """Reader of the output so far in each layer of the decoder: self-attention (3.2.3), or a simpler simple
     recurrent unit (SSRU; Kim et al. 2019), which is faster."""
     attention_dropout: Probability = 0.0
     """Dropout rate on the attention weights (only in the paper's source, which tried 0.2 and 0.3)."""
@@ -175,8 +173,6 @@ class ModelConfig(Config):
         r = self.neighbourhood
         if r is None:
             return None
-        if self.neighbourhood_counts == "distances":
-            return Reach(r // 2, 0 if causal else r // 2)
         return Reach(r - 1, 0) if causal else Reach.around(r)
 
     @property

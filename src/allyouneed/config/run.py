@@ -59,10 +59,6 @@ class DataConfig(Config):
     """End of a constituent in a tree: `)NP`, `)`, or one symbol for all at a word (docs/parsing.md)."""
 
 
-WITHOUT_RECORD: dict[str, Any] = {"vocab_sample_bytes": 0}
-"""Non-default values of settings for data that was prepared before these settings existed."""
-
-
 class TrainingConfig(Config):
     """Training (paper 5.1 to 5.4)."""
 
@@ -73,6 +69,10 @@ class TrainingConfig(Config):
     """Maximum tokens per side computed at once, padding included; default: chosen at the start and saved."""
     num_steps: Count = 100_000
     """Number of updates in the whole run (5.2)."""
+    optimizer: Literal["adam"] = "adam"
+    """Optimizer (5.3)."""
+    schedule: Literal["inverse_square_root"] = "inverse_square_root"
+    """Schedule of the learning rate: equation 3 (5.3)."""
     learning_rate_factor: PositiveFloat = 1.0
     """Factor in front of equation 3."""
     warmup_steps: Count = 4_000
@@ -109,7 +109,7 @@ class TrainingConfig(Config):
     precision: Precision = "auto"
     """Precision of matrix products; "auto": bfloat16 if the hardware supports it. Weights stay float32."""
     threads_share: Literal["micro_batches", "operations"] = "micro_batches"
-    """What the threads of a CPU share: micro-batches, each computed by one of them, or every operation.
+    """Work that the threads of a CPU share: micro-batches, each computed by one of them, or every operation.
     Threads that share operations often wait for each other, which is slow on a busy machine."""
     init_from: Place | None = None
     """Model to continue: a run, a checkpoint or a model directory. The run has its architecture, and starts
@@ -117,7 +117,7 @@ class TrainingConfig(Config):
     init_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     """The sha256 of these weights; recorded at the start."""
     init_moments: bool = False
-    """Start with Adam's moments of that model, too; it must be a checkpoint with a saved state."""
+    """Start with the optimizer's moments of that model, too; it must be a checkpoint with a saved state."""
     replay: Place | None = None
     """Prepared data to replay, such as those of the continued model, so that it forgets less of them."""
     replay_share: Probability = 0.0
@@ -130,7 +130,7 @@ class TrainingConfig(Config):
     """Seed of initialisation, batches and dropout."""
     block_pairs: Annotated[int, Field(ge=0, le=1_000_000_000)] = 1 << 20
     """Approximate number of pairs whose order is planned at once; corpora under 1.5 times this size are
-    planned whole, as everything is with 0, and in runs of earlier versions."""
+    planned whole, as everything is with 0."""
 
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, or if not set a quarter of the batch, so that each update mixes lengths.
@@ -252,18 +252,8 @@ class RunConfig(Config):
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
-        """Read the configuration of a run or a model.
-
-        A missing setting gets its default, or the fixed value that was used before it became a setting.
-        """
-        config = cls(
-            model=ModelConfig(neighbourhood_counts="distances"),
-            data=DataConfig(**WITHOUT_RECORD),
-            training=TrainingConfig(checkpoint_every_steps=None, threads_share="operations", block_pairs=0),
-        ).with_toml(path)
-        if config.model.neighbourhood is None:
-            config = config.replace(model={"neighbourhood_counts": "keys"})
-        return config
+        """Read the configuration of a run or a model; a setting that `to_toml` left out is None."""
+        return cls(training=TrainingConfig(checkpoint_every_steps=None)).with_toml(path)
 
     def with_toml(self, path: Path) -> Self:
         """Return a copy changed by the TOML file at `path`.

@@ -31,9 +31,6 @@ _GREATEST = {"n_best": MAX_OUTPUTS, "mbr": MAX_OUTPUTS, "workers": MAX_THREADS, 
 def require_counts(**given: int | None) -> None:
     """Reject a count below 1 or above its bound.
 
-    Args:
-        **given: Counts by the names of their settings; None if not given.
-
     Raises:
         UsageError: A count is out of range.
     """

@@ -11,6 +11,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.model import outline_model
 from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.training.flops import pairs_in_reach, training_flops
+from allyouneed.training.optimizer import moments_per_weight
 
 VOCAB_SIZE_OF_2017 = 40_960
 """Rows of the embedding in the code of 2017, regardless of the number of tokens in the data."""
@@ -65,7 +66,7 @@ class Memory:
 
     weights: int
     gradients: int
-    adam_moments: int
+    moments: int
     activations_estimate: int
     """Rough estimate of what a micro-batch keeps for its backward pass."""
 
@@ -102,7 +103,7 @@ class Cost:
     @property
     def state_bytes(self) -> int:
         """Size on disk of the state that only resuming needs."""
-        return self.memory.adam_moments
+        return self.memory.moments
 
 
 def cost(config: RunConfig, length: int) -> Cost:
@@ -120,7 +121,7 @@ def cost(config: RunConfig, length: int) -> Cost:
         tokens_per_update,
         float(flops * tokens_per_update * training.num_steps),
         micro_batch_tokens,
-        Memory(weights, weights, 2 * weights, activations),
+        Memory(weights, weights, moments_per_weight(training) * weights, activations),
         _published(config),
         nearest_of_paper(config),
         deviations(config),

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
+from allyouneed.config.environment import is_ours
 from allyouneed.errors import (
     DiskError,
     InternalError,
@@ -24,7 +25,6 @@ from allyouneed.errors import (
     UserError,
     is_out_of_memory,
 )
-from allyouneed.hardware.user_cache import is_ours
 from allyouneed.storage.publish import disk_errors
 from allyouneed.version import __version__
 
@@ -278,7 +278,7 @@ def _require_reachable(address: str) -> None:
 
 
 def _called(version: str, function: Callable[[Any], Any], item: Any) -> Any:
-    """What a process does with an item; errors name its machine."""
+    """Call a function in a process of the cluster; errors name its machine."""
     if version != __version__:
         raise UsageError(
             f"{platform.node()} has allyouneed {__version__}, this machine {version}; install the same"

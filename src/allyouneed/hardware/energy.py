@@ -11,12 +11,7 @@ _JOULES_PER_MICROJOULE, _JOULES_PER_MILLIJOULE = 1e-6, 1e-3
 
 
 class EnergyMeter:
-    """Measures the energy of the processors, and of the GPU in use, from its construction on.
-
-    Args:
-        device: Device that the process computes on.
-        powercap: Directory of the processors' energy counters on Linux.
-    """
+    """Measures the energy of the processors, and of the GPU in use, from its construction on."""
 
     def __init__(self, device: torch.device, powercap: Path = _POWERCAP) -> None:
         self._device = device

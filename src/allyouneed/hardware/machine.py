@@ -28,11 +28,6 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
 
     The peak is measured, because no table tells what this machine achieves now. It takes well under a second
     if the device has instructions for the precision; if not, smaller matrices are used.
-
-    Args:
-        device: Device to compute on.
-        precision: Precision of the matrices.
-        size: Number of rows and columns; by default one that suits the device.
     """
     largest = size or (_CPU_MATRIX_SIZE if device.type == "cpu" else _ACCELERATOR_MATRIX_SIZE)
     size = min(_SMALLEST_SIZE, largest)
@@ -76,7 +71,7 @@ def device_name(device: torch.device) -> str:
 
 
 def machine_kind(device: torch.device) -> str:
-    """What speed depends on: the device, and of a CPU its vector instructions and number of cores."""
+    """The device, and of a CPU its vector instructions and number of cores: speed depends on them."""
     if device.type != "cpu":
         return device_name(device)
     vectors, cores = torch.backends.cpu.get_cpu_capability(), processor.available_cores()

@@ -29,12 +29,7 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
 
     The default is all heads of the penultimate layer, which aligns best (Garg et al. 2019). A decoder of two
     layers uses its last: a first layer attends to the source of the token that it reads, not of the one that
-    it predicts.
-
-    Args:
-        config: Configuration of the model.
-        layer: Decoder layer, from 1; default: see above.
-        head: Head, from 1; default: the mean of all heads.
+    it predicts. `layer` and `head` count from 1.
 
     Raises:
         UsageError: The model has no such layer or head.
@@ -51,10 +46,7 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
 class SourceAttention:
     """Attention of each target token to each source token, from one layer of the decoder.
 
-    Args:
-        model: Transformer in evaluation mode.
-        layer: Decoder layer, from 1; default: that of `alignment_heads`.
-        head: Head, from 1; default: the mean of all heads.
+    Layer and head count from 1; see `alignment_heads` for the defaults.
 
     Raises:
         UsageError: The model has no such layer or head.
@@ -70,11 +62,8 @@ class SourceAttention:
         """Compute the weights of each target: a row per token and end symbol, a column per source token.
 
         The column of the source's end symbol is left out, so rows sum to less than 1. Sources are computed
-        one at a time because the last bits of the weights depend on the shape of the batch.
-
-        Args:
-            source: Token ids without end symbol.
-            targets: Token ids of its translations, without end symbols.
+        one at a time because the last bits of the weights depend on the shape of the batch. Source and
+        targets have no end symbols.
         """
         model = self._model
         device = next(model.parameters()).device
@@ -110,10 +99,7 @@ def looking_back(
 ) -> Callable[[Sequence[int], list[Hypothesis]], list[Hypothesis]]:
     """Make the function that adds alignments and coverage penalties to finished hypotheses.
 
-    Args:
-        models: Models, in evaluation mode when the function is called; the attention of several is averaged.
-        config: Search settings: `alignments`, `coverage_penalty`, and the layer and head to read.
-        n_best: Number of hypotheses to keep.
+    The models are in evaluation mode when the function is called; the attention of several is averaged.
 
     Returns:
         A function of a source, with its end symbol, and its hypotheses. It returns the `n_best` by score with
@@ -181,10 +167,7 @@ def align_words(
 ) -> Links:
     """Convert links between pieces to links between words.
 
-    Args:
-        links: Links between pieces.
-        source_words: Index of each source piece's word, or None if it belongs to no word.
-        target_words: Index of each target piece's word, or None if it belongs to no word.
+    Words have indices; a piece that belongs to no word has None.
     """
     found = {(source_words[i], target_words[j]) for i, j in links}
     return sorted((i, j) for i, j in found if i is not None and j is not None)

@@ -1,6 +1,7 @@
-"""The state of beam search: tokens so far, live hypotheses and finished ones."""
+"""The input, the state and the output of beam search: requests, live hypotheses and finished ones."""
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -10,6 +11,24 @@ from numpy.typing import NDArray
 from allyouneed.native.beam_kernels import Arrays, NativeBeams
 from allyouneed.native.library import library
 from allyouneed.symbols import END, START
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """One source to decode, with its limits."""
+
+    key: int
+    """The caller's identifier of the sentence."""
+    source: Sequence[int]
+    """Token ids with the end symbol."""
+    max_length: int
+    """Maximum output length in tokens, end symbol included, at least 1. A hypothesis still alive at that
+    length is finished without an end symbol."""
+    prefix: Sequence[int] = ()
+    """Token ids that every output begins with, fewer than `max_length`."""
+    sample: int = 0
+    """Number of this sample among the samples of its source (sampling only)."""
+
 
 NOTHING = float("-inf")
 """Score of an empty slot."""
@@ -43,8 +62,8 @@ class Hypothesis:
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What a step of the search does not change."""
+class SearchRules:
+    """Settings of the search that its steps do not change."""
 
     num_candidates: int
     """Number of candidates per sentence."""
@@ -81,7 +100,7 @@ class Beams:
     finished: NDArray[Any]
     """(sentences, n_best) of `_FINISHED`, best first, those with an end symbol before others; scores are
     normalised."""
-    _prepared: tuple[Rules, NativeBeams] | None = field(default=None, init=False)
+    _prepared: tuple[SearchRules, NativeBeams] | None = field(default=None, init=False)
 
     @classmethod
     def of(cls, max_lengths: NDArray[np.int64], beam_size: int, n_best: int) -> Self:
@@ -122,14 +141,11 @@ class Beams:
         return self.tokens[np.arange(len(self.lengths)), :, self.lengths]
 
     def advance(
-        self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], rules: Rules
+        self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], rules: SearchRules
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Extend every hypothesis by one token.
 
-        Args:
-            log_probs: Log-probabilities of the best next tokens (sentences, beams, k).
-            tokens: Ids of these tokens (sentences, beams, k).
-            rules: The rules of the search.
+        `tokens` (sentences, beams, k) are the best next tokens, and `log_probs` theirs.
 
         Returns:
             The parent of each new hypothesis (sentences, beams), and which sentences are done; the
@@ -150,7 +166,7 @@ class Beams:
         self.scores[done] = NOTHING  # freezes the results of sentences that wait to leave
         return parents, done
 
-    def native(self, rules: Rules) -> NativeBeams:
+    def native(self, rules: SearchRules) -> NativeBeams:
         """The arrays for a step of the kernel, which changes them in place."""
         self._make_room()
         if self._prepared is None or self._prepared[0] is not rules:
@@ -163,10 +179,7 @@ class Beams:
     ) -> NDArray[Any]:
         """Find the best continuations by one token, best first.
 
-        Args:
-            log_probs: Log-probabilities of the best next tokens (sentences, beams, k).
-            tokens: Ids of these tokens (sentences, beams, k).
-            num_candidates: Number of candidates per sentence.
+        `tokens` (sentences, beams, k) are the best next tokens, and `log_probs` theirs.
 
         Returns:
             (sentences, num_candidates) of `_CANDIDATE`; score is the log-probability.

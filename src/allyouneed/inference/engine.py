@@ -5,20 +5,19 @@ from functools import partial
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.inference.projection import FullProjection, Project, Projection, ShortlistProjection
-from allyouneed.inference.read_tokens import Cells, KeysValues
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model import EncoderDecoder, Transformer
+from allyouneed.model.attention import SelfAttention
 from allyouneed.model.layers import DecoderLayer
-from allyouneed.model.masks import Positions, padding_mask
-from allyouneed.model.packing import sent
+from allyouneed.model.masks import Positions, padding_mask, sent
 from allyouneed.model.ssru import SSRU
 from allyouneed.symbols import PADDING, START
 
@@ -30,9 +29,7 @@ _PROJECTED_LOGITS = 1 << 22
 class Engine:
     """Starts decodings of a model; it shares the model's weights and uses their device and dtype.
 
-    Args:
-        model: The model.
-        shortlist: Shortlist of target tokens; default: the whole vocabulary.
+    A `shortlist` restricts the target tokens.
     """
 
     threads = 0
@@ -75,9 +72,7 @@ class Engine:
     ) -> Float[Tensor, " target_tokens"]:
         """Log-probability of each target token, with all targets concatenated.
 
-        Args:
-            sources: Token ids with end symbols.
-            targets: Token ids of one target per source, with end symbols.
+        Sources and targets have end symbols.
         """
         expected = pad(targets, self.device)
         read = functional.pad(expected[:, :-1], (1, 0), value=START)
@@ -85,6 +80,101 @@ class Engine:
         hidden = self.model(pad(sources, self.device), read)[wanted]  # (target_tokens, d_model)
         size = self.model.config.target_vocab_size
         return log_probs_of(expected[wanted], hidden, self.model.project, size)
+
+
+class TokenKeysValues:
+    """The keys and values of all tokens that a self-attention has read."""
+
+    def __init__(self, attention: SelfAttention) -> None:
+        self._attention, self._keys, self._values = attention, _Store(), _Store()
+
+    def read(
+        self,
+        x: Float[Tensor, "sentences beams d_model"],
+        entries: Int[Tensor, "sentences beams"],
+        ancestry: Bool[Tensor, "sentences beams entries"],
+        positions: Positions,
+    ) -> Float[Tensor, "sentences beams d_model"]:
+        """Store one more token of each hypothesis; return what it attends to."""
+        query, key, value = self._attention.project(x, positions.query)
+        keys = self._keys.write(entries, key, ancestry.size(2))
+        values = self._values.write(entries, value, ancestry.size(2))
+        attended = self._attention.plain(query, keys, values, ancestry[:, None], positions)
+        return self._attention.join(attended)
+
+    def admit(self, num_sentences: int) -> None:
+        """Make room for more sentences."""
+        self._keys.admit(num_sentences)
+        self._values.admit(num_sentences)
+
+    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        """Do nothing: the ancestry tells the entries of each hypothesis."""
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Keep only these sentences and their first `num_entries` entries."""
+        self._keys.keep(sentences, num_entries)
+        self._values.keep(sentences, num_entries)
+
+
+class Cells:
+    """The cells (sentences, beams, d_model) of a recurrent unit."""
+
+    def __init__(self, unit: SSRU, beam_size: int) -> None:
+        weight = unit.forget.weight
+        self._unit = unit
+        dtype = torch.promote_types(weight.dtype, torch.float32)
+        self._cells = torch.zeros(0, beam_size, weight.size(0), dtype=dtype, device=weight.device)
+
+    def read(self, x: Float[Tensor, "sentences beams d_model"], *_: object) -> Tensor:
+        """Read one more token of each hypothesis; return the unit's outputs."""
+        output, self._cells = self._unit.step(x, self._cells)
+        return output
+
+    def admit(self, num_sentences: int) -> None:
+        """Add sentences of which nothing has been read."""
+        self._cells = functional.pad(self._cells, (0, 0, 0, 0, 0, num_sentences))
+
+    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        """Give each hypothesis the cells of its parent."""
+        self._cells = self._cells.gather(1, parents[:, :, None].expand_as(self._cells))
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Keep only these sentences."""
+        self._cells = self._cells[sentences]
+
+
+class _Store:
+    """Keys or values (sentences, heads, entries, width); unused entries are zero."""
+
+    def __init__(self) -> None:
+        self._memory: Tensor | None = None
+        self._num_sentences = 0
+
+    def admit(self, num_sentences: int) -> None:
+        """Make room for more sentences."""
+        self._num_sentences += num_sentences
+        if self._memory is not None:
+            self._memory = functional.pad(self._memory, (0, 0, 0, 0, 0, 0, 0, num_sentences))
+
+    def write(
+        self,
+        entries: Int[Tensor, "sentences beams"],
+        new: Float[Tensor, "sentences heads beams width"],
+        num_entries: int,
+    ) -> Tensor:
+        """Write `new` to these entries; return all `num_entries` entries."""
+        _, heads, _, width = new.shape
+        if self._memory is None:
+            self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
+        if more := num_entries - self._memory.size(2):
+            self._memory = functional.pad(self._memory, (0, 0, 0, more))
+        return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Keep only these sentences and their first `num_entries` entries."""
+        self._num_sentences = len(sentences)
+        if self._memory is not None:
+            self._memory = self._memory[sentences, :, :num_entries]
 
 
 class TransformerDecoding:
@@ -107,7 +197,7 @@ class TransformerDecoding:
         self._written = [
             Cells(layer.self_attention, beam_size)
             if isinstance(layer.self_attention, SSRU)
-            else KeysValues(layer.self_attention)
+            else TokenKeysValues(layer.self_attention)
             for layer in self._layers
         ]
         self._positions = torch.empty(0, dtype=torch.int64)
@@ -213,7 +303,7 @@ class TransformerDecoding:
         layer: DecoderLayer,
         x: Float[Tensor, "sentences beams d_model"],
         entries: Int[Tensor, "sentences beams"],
-        written: KeysValues | Cells,
+        written: TokenKeysValues | Cells,
         memory: list[Tensor],
         positions: Positions,
     ) -> Float[Tensor, "sentences beams d_model"]:

@@ -13,8 +13,8 @@ from allyouneed.hardware.processor import available_cores
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.shortlist import Shortlist
 from allyouneed.inference.stepwise import StepwiseEngine
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention, scaled_dot_products
 from allyouneed.model.dropout import Dropout, SymbolDropout
@@ -115,11 +115,7 @@ def build_engines(
 ) -> tuple[Engine | Ensemble, int]:
     """Build an engine, or an ensemble for several models, and count the workers that fit the CPU cores.
 
-    Args:
-        models: One or more models in float32 with the same vocabularies.
-        precision: Precision of the matrix products: float32, bfloat16 or int8.
-        threads: Number of threads per matrix product (CPU only).
-        shortlist: Shortlist of target tokens; default: the whole vocabulary.
+    The arguments are those of `build_engine`; the models have the same vocabularies.
 
     Raises:
         UsageError: This machine or model does not support the precision, or `threads` is out of range.

@@ -16,8 +16,7 @@ from allyouneed.inference.selection import Candidates
 class Ensemble:
     """Starts decodings of all its members; has the interface of `Engine`.
 
-    Args:
-        engines: The members: any architectures and sizes, with the same vocabularies, on one device.
+    The members have any architectures and sizes, the same vocabularies, and one device.
     """
 
     def __init__(self, engines: Sequence[Engine]) -> None:

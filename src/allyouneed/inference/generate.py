@@ -8,14 +8,12 @@ import torch
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference.batching import Batching
-from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.scheduler import Scheduler, Source, ready_to_decode
-from allyouneed.inference.search_plan import SearchPlan
-from allyouneed.inference.search_request import SearchRequest
+from allyouneed.inference.search_plan import Batching, SearchPlan
+from allyouneed.inference.selection import Constraint
 
 
 def generate(

@@ -20,7 +20,7 @@ from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_
 from allyouneed.inference.projection import FullProjection, Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import NEVER_PRODUCED, Candidates
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model import Transformer
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.native.attention_kernels import KeysValues, Rows
@@ -41,11 +41,7 @@ _STEPS_BEFORE_TIDYING = 32
 class NativeEngine(Engine):
     """Packs a model's weights once and starts decodings with them.
 
-    Args:
-        model: A float32 model on the CPU.
-        form: Precision of the matrix products, and of keys and values.
-        threads: Number of threads per matrix product.
-        shortlist: Shortlist of target tokens; default: the whole vocabulary.
+    `model` is in float32, on the CPU; `form` is the precision of products, keys and values.
     """
 
     def __init__(
@@ -111,7 +107,7 @@ class NativeEngine(Engine):
         return log_probs_of(expected, hidden, self.project, self.model.config.target_vocab_size)
 
     def read_of(self, sources: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
-        """What the encoder reads of sources with end symbols; see `Transformer.read_of`."""
+        """The tokens of sources with end symbols that the encoder reads; see `Transformer.read_of`."""
         return sources if self.model.config.source_end else [source[:-1] or source for source in sources]
 
     def remember(self, sources: Sequence[Sequence[int]], memory: KeysValues) -> int:

@@ -63,12 +63,7 @@ def pack_heads(attention: SelfAttention | CrossAttention, form: str) -> Heads:
 
 
 class PositionTables:
-    """The tables of one side of a model, which grow with the longest sequence seen.
-
-    Args:
-        model: The model.
-        role: "source" or "target".
-    """
+    """The tables of one side of a model, which grow with the longest sequence seen."""
 
     def __init__(self, model: Transformer, role: Role) -> None:
         self._encode = model.source_positions if role == "source" else model.target_positions

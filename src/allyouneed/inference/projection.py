@@ -1,7 +1,6 @@
 """The logits of the next token (paper 3.4), over the whole vocabulary or each sentence's shortlist."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -9,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.inference.selection import Candidates
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.symbols import PADDING
 
 _MOST_BLOCKS = 8
@@ -18,12 +17,14 @@ Project = Callable[[Tensor], Tensor]
 """Hidden states (*rows, d_model) -> logits (*rows, columns)."""
 
 
-class Projection(Protocol):
-    """Output projection of a decoding, for sentences that join and leave."""
+class FullProjection:
+    """Logits of the whole vocabulary, whatever sentences join and leave."""
 
-    @property
-    def candidates(self) -> Candidates | None:
-        """Token of each column of the logits; None if column i is token i."""
+    candidates: Candidates | None = None
+    """Token of each column of the logits; None if column i is token i."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """Append sentences to the batch."""
@@ -31,28 +32,8 @@ class Projection(Protocol):
     def keep(self, sentences: Int[Tensor, " kept"]) -> None:
         """Keep only these sentences."""
 
-    def __call__(
-        self, hidden: Float[Tensor, "sentences beams d_model"]
-    ) -> Float[Tensor, "sentences beams columns"]:
-        """The logits, valid until the next call."""
-
-
-class FullProjection:
-    """Logits of the whole vocabulary."""
-
-    candidates = None
-
-    def __init__(self, project: Project) -> None:
-        self._project = project
-
-    def admit(self, sources: Sequence[Sequence[int]]) -> None:
-        """Do nothing, as the projection does not depend on the sentences."""
-
-    def keep(self, sentences: Int[Tensor, " kept"]) -> None:
-        """Do nothing, as the projection does not depend on the sentences."""
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """The logits."""
+    def __call__(self, hidden: Float[Tensor, "sentences beams d_model"]) -> Tensor:
+        """The logits (sentences, beams, columns), valid until the next call."""
         return self._project(hidden)
 
 
@@ -61,13 +42,8 @@ class ShortlistProjection:
 
     The logits of all sentences' candidates are computed together; then each sentence gets its own. A
     sentence's columns do not depend on the rest of the batch, so its normaliser has the same bits in any
-    batch. New tokens are packed as a separate block. When there are too many blocks, the tokens still in
-    use are packed again as one.
-
-    Args:
-        shortlist: Shortlist that gives the candidates of each source.
-        pack: Function that builds the projection to the given token ids.
-        device: Device of the hidden states.
+    batch. New tokens are packed as a separate block. When there are too many blocks, the tokens still in use
+    are packed again as one. `pack` builds the projection to the given token ids.
     """
 
     def __init__(
@@ -77,6 +53,7 @@ class ShortlistProjection:
         self._of_sentences: list[Tensor] = []
         self._blocks: list[Project] = []
         self._num_columns = 0
+        self.candidates: Candidates | None = None
         self._column_of = torch.full((shortlist.target_vocab_size,), -1)
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
@@ -121,3 +98,7 @@ class ShortlistProjection:
         self._columns = self._column_of[ids].to(self._device)  # (sentences, candidates)
         self._absent = (torch.arange(ids.size(1)) >= counts[:, None]).to(self._device)
         self.candidates = Candidates(ids.to(self._device), self._shortlist.target_vocab_size)
+
+
+Projection = FullProjection | ShortlistProjection
+"""Output projection of a decoding, for sentences that join and leave."""

@@ -1,8 +1,10 @@
-"""Ancestral sampling from a model's distribution, optionally truncated to its most probable tokens."""
+"""Ancestral sampling from a model's distribution, and the choice among samples by minimum Bayes risk."""
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +15,7 @@ from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.devices import widest_float
-from allyouneed.inference.search_request import SearchRequest
+from allyouneed.inference.beams import SearchRequest
 from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, normalisers_of, stable_top_k
 
 BLOCK_POSITIONS = 64
@@ -22,14 +24,11 @@ BLOCK_POSITIONS = 64
 _BLOCK_WIDTH = 256
 
 
-class Sampler:
+class TokenSampler:
     """A `search.Select` that draws each token from its distribution given the previous tokens.
 
     A sample depends only on the seed, its source and its number, not on the rest of the batch. Reported
     log-probabilities are those of the full model distribution, without temperature or truncation.
-
-    Args:
-        config: Temperature, truncation and seed.
     """
 
     def __init__(self, config: SearchConfig) -> None:
@@ -149,3 +148,33 @@ def _cross(
 def _largest_share(share: Tensor) -> float:
     """The largest share: x times this rounds below x, so a cumulative sum always exceeds its share."""
     return 1 - torch.finfo(share.dtype).eps
+
+
+Candidate = TypeVar("Candidate", bound=Hashable)
+
+PairwiseUtility = Callable[[Sequence[Candidate]], NDArray[np.float64]]
+"""Utility of each candidate against each candidate as the reference: (candidates, references)."""
+
+
+class Ranked(NamedTuple):
+    """A candidate with its expected utility."""
+
+    first: int
+    """Index of its first occurrence among the samples."""
+    expected_utility: float
+
+
+def rank_by_expected_utility(
+    samples: Sequence[Candidate], utility: PairwiseUtility[Candidate]
+) -> list[Ranked]:
+    """Rank the distinct samples by expected utility, highest first; ties go to the first drawn.
+
+    The expected utility of a candidate is the mean of `utility(candidate, sample)` over all samples, itself
+    included: an unbiased estimate of its expectation under the sampling distribution. Duplicates count as
+    often as they occur; `utility` is called once with the distinct samples.
+    """
+    counts = Counter(samples)  # in order of first occurrence
+    expected = utility(list(counts)) @ np.array(list(counts.values())) / len(samples)
+    firsts = [samples.index(candidate) for candidate in counts]
+    ranking = np.argsort(-expected, kind="stable")
+    return [Ranked(firsts[i], float(expected[i])) for i in ranking]

@@ -17,23 +17,19 @@ from typing import NamedTuple, Self
 import torch
 
 from allyouneed.hardware.devices import PYTORCH_THREADS
-from allyouneed.inference.batching import Batching, Load, Room
-from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.search_plan import SearchPlan, gather, settle
-from allyouneed.inference.search_request import SearchRequest
+from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan, gather, settle
 from allyouneed.model.dropout import evaluation_mode
 
 
 def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
     """Run `work` in several threads, or in the calling thread if `num_threads` is 1.
 
-    Args:
-        work: Function that must return soon after its event is set; a failure in any thread, including
-            Ctrl-C in the calling one, sets it.
-        num_threads: Number of threads.
+    `work` must return soon after its event is set; a failure in any thread, including Ctrl-C in the calling
+    one, sets it.
     """
     stop = threading.Event()
     if num_threads == 1:
@@ -87,11 +83,7 @@ class Scheduler:
     its searches fail, and the workers go on.
 
     Use it as a context, which cancels what is left at its end. The engines must be ready to decode (see
-    `workers.ready_to_decode`) while workers run.
-
-    Args:
-        batching: Limits per worker, and the number of workers. No worker holds more than its equal share of
-            the sentences.
+    `ready_to_decode`) while workers run. No worker holds more than its equal share of the sentences.
     """
 
     def __init__(self, batching: Batching) -> None:
@@ -108,9 +100,8 @@ class Scheduler:
     def start(self, *, yielding: bool = False) -> Self:
         """Start the workers as threads.
 
-        Args:
-            yielding: Whether other threads go before the workers (Linux only), for a process that must answer
-                while they compute.
+        If `yielding`, other threads go before the workers (Linux only), for a process that must answer
+        meanwhile.
         """
         self._yielding = yielding
         for number in range(self._batching.workers):

@@ -84,11 +84,7 @@ def score_pairs(
 ) -> Iterator[TargetScore | None]:
     """Score a stream of (source, target) pairs in constant memory, as `score_targets` does.
 
-    Args:
-        engine: A model, or an ensemble.
-        pairs: Pairs to score, read some thousands ahead and sorted by length; None yields None.
-        batch_tokens: Maximum tokens per side of a batch, padding and end symbols included.
-        workers: Number of threads, each computing its own batches.
+    Pairs are read some thousands ahead and sorted by length; None yields None.
     """
     remaining = iter(pairs)
     while window := list(islice(remaining, _WINDOW_PAIRS)):

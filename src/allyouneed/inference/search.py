@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference.beams import Beams, Hypothesis, Rules
-from allyouneed.inference.restrictions import Constraint, Restrictions
-from allyouneed.inference.search_request import SearchRequest
-from allyouneed.inference.selection import Candidates, Restriction, top_log_probs
+from allyouneed.inference.beams import Beams, Hypothesis, SearchRequest, SearchRules
+from allyouneed.inference.selection import Candidates, Constraint, Restriction, Restrictions, top_log_probs
 from allyouneed.native.beam_kernels import NativeBeams
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
@@ -65,9 +63,7 @@ class SearchingDecoding(Protocol):
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Do a whole step: choose the most probable tokens, advance `beams` in place, and reorder.
 
-        Args:
-            beams: The state of the search, from `Beams.native`.
-            cannot_end: Sentences whose hypotheses are too short to end; None if there are none.
+        `beams` is from `Beams.native`; `cannot_end` are the sentences whose hypotheses are too short to end.
 
         Returns:
             The parent of each new hypothesis (sentences, beams), and which sentences are done.
@@ -94,18 +90,12 @@ class BeamSearch:
     """Beam search over a batch that sentences join and leave.
 
     Each step extends the live hypotheses of a sentence to their `2 * beam_size` best candidates. Candidates
-    that end become finished hypotheses, ranked by normalised score; the best `beam_size` others stay alive.
-    A sentence is done when no live hypothesis can still enter its `n_best` finished ones, whatever follows up
+    that end become finished hypotheses, ranked by normalised score; the best `beam_size` others stay alive. A
+    sentence is done when no live hypothesis can still enter its `n_best` finished ones, whatever follows up
     to the maximum length. With `early_stopping` it is done when `beam_size` hypotheses have ended among the
-    best `beam_size` candidates of their steps. A beam of 1 takes the one best candidate: greedy search.
-    Ties go to the lowest beam, then the lowest id.
-
-    Args:
-        decoding: An empty decoding with `config.beam_size` hypotheses per sentence.
-        config: Beam size, length normalisation and restrictions; maximum lengths come from the sentences.
-        n_best: Maximum number of hypotheses per sentence, at most `config.beam_size`.
-        constraint: Output rules of the task, if any.
-        select: Chooses the continuations of each hypothesis; default: the most probable tokens.
+    best `beam_size` candidates of their steps. A beam of 1 takes the one best candidate: greedy search. Ties
+    go to the lowest beam, then the lowest id. Maximum lengths come from the sentences. `select` chooses the
+    continuations of each hypothesis, by default the most probable tokens.
     """
 
     def __init__(
@@ -183,10 +173,10 @@ class BeamSearch:
         self._decoding.reorder(torch.from_numpy(parents))
         return parents, done
 
-    def _rules_up_to(self, longest: int) -> Rules:
+    def _rules_up_to(self, longest: int) -> SearchRules:
         """The rules for sentences of this maximum length."""
         beam_size = self._config.beam_size
-        return Rules(
+        return SearchRules(
             2 * beam_size if beam_size > 1 else 1,
             length_penalty(np.arange(longest + 1), self._config),
             self._config.early_stopping,

@@ -1,31 +1,27 @@
-"""Plans of searches: what they decode and how, and futures of their outcomes."""
+"""Plans of searches, the limits on their batches, and futures of their outcomes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from threading import Lock
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
-from allyouneed.inference.beams import NOTHING, Hypothesis
+from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.restrictions import Constraint
-from allyouneed.inference.sampling import Sampler
+from allyouneed.inference.sampling import TokenSampler
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.search_request import SearchRequest
+from allyouneed.inference.selection import Constraint
 from allyouneed.symbols import END
 
 
 class SearchPlan:
     """A model, search settings and output rules. Sources with equal plans can share a batch.
 
-    Args:
-        engine: A model, or an ensemble.
-        config: Search settings.
-        n_best: Maximum number of hypotheses per source.
-        constraint: Output rules of the task. If no output obeys them, the hypothesis is empty, of score -inf.
+    If no output obeys the `constraint` of the task, the hypothesis is empty, of score -inf.
 
     Raises:
         UsageError: `n_best` exceeds the beam size, or the model lacks the attention that `config` requests.
@@ -71,7 +67,7 @@ class SearchPlan:
         config = self.config
         if config.sampling:
             one = config.replace(beam_size=1)
-            return BeamSearch(self.engine.start(1), one, 1, self.constraint, Sampler(config))
+            return BeamSearch(self.engine.start(1), one, 1, self.constraint, TokenSampler(config))
         n_best = config.beam_size if config.coverage_penalty else self.n_best
         return BeamSearch(self.engine.start(config.beam_size), config, n_best, self.constraint)
 
@@ -80,28 +76,69 @@ class SearchPlan:
     ) -> SearchRequest:
         """Make the request to search one source.
 
-        Args:
-            key: The caller's identifier.
-            source: Token ids without end symbol, at least one.
-            prefix: Token ids that the outputs begin with.
-            sample: Number of the sample, below `num_samples`.
+        `source` has at least one token and no end symbol; `sample` is below `num_samples`.
         """
         limits = [limit for limit in (self.config.max_length, self.engine.max_positions) if limit is not None]
         longest = min([len(source) + 1 + self.config.max_extra_tokens, *limits])
         return SearchRequest(key, [*source, END], max(longest, len(prefix) + 1), prefix, sample)
 
     def finished(self, request: SearchRequest, found: list[Hypothesis]) -> list[Hypothesis]:
-        """The final hypotheses of a request, at least one, with alignments and coverage penalties.
-
-        Args:
-            request: A request of this plan.
-            found: Its hypotheses from the search.
-        """
+        """The final hypotheses of a request, at least one, with alignments and coverage penalties."""
         return self._look_back(request.source, found) or [Hypothesis([], NOTHING)]
 
     def without_search(self) -> list[Hypothesis]:
         """The hypotheses of an empty source."""
         return [Hypothesis([], 0.0)] * self.num_samples
+
+
+@dataclass(frozen=True)
+class Batching:
+    """Limits on the work computed at once."""
+
+    tokens: int | None = 8_192
+    """Maximum source tokens per worker, padding and end symbols included, times the beam size."""
+    size: int | None = None
+    """Maximum sentences per worker."""
+    workers: int = 1
+    """Number of threads, each decoding its own batches."""
+    window_sentences: int = 4_096
+    """Number of sources, or samples, that are read ahead and sorted by length; bounds the memory."""
+
+
+class Room:
+    """The room that a worker has for more searches.
+
+    `sizes` are the number of sentences, and the length of the longest, that the worker has of each plan.
+    """
+
+    def __init__(self, batching: Batching, sizes: Mapping[SearchPlan, tuple[int, int]]) -> None:
+        self._batching, self._sizes = batching, sizes
+
+    def admits(self, plan: SearchPlan, length: int) -> bool:
+        """Whether there is room for a search of a source of this length, which then is taken."""
+        num, longest = self._sizes.get(plan, (0, 0))
+        sizes = {**self._sizes, plan: (num + 1, max(longest, length))}
+        if self._sizes:
+            tokens = sum(num * longest * plan.beam_size for plan, (num, longest) in sizes.items())
+            if self._batching.tokens is not None and tokens > self._batching.tokens:
+                return False
+            if self._batching.size is not None and sum(n for n, _ in sizes.values()) > self._batching.size:
+                return False
+        self._sizes = sizes
+        return True
+
+
+class Load(NamedTuple):
+    """How busy workers are."""
+
+    num_waiting: int
+    """Amount of work that is not done, in tokens or another unit."""
+    num_done: int
+    """Amount of work done since the start."""
+    seconds_worked: float
+    """Time that the average worker has worked since the start."""
+    num_idle: int
+    """Number of workers that have nothing to do."""
 
 
 Part = TypeVar("Part")
@@ -112,10 +149,8 @@ def gather(parts: Sequence[Future[Part]], join: Callable[[list[Part]], Whole]) -
     """Make a future of the results of others.
 
     It fails when one of them or `join` fails. Cancelling it, or the failure of a part, cancels the parts.
-
-    Args:
-        parts: Futures, at least one, that stay pending until they are done, as those of `Scheduler`.
-        join: Makes the result from the results of the parts, in the thread that completes the last part.
+    Parts, at least one, stay pending until they are done, as those of `Scheduler`. `join` runs in the thread
+    that completes the last.
     """
     whole: Future[Whole] = Future()
     missing, is_settled, lock = len(parts), False, Lock()

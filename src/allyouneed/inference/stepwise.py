@@ -11,9 +11,9 @@ from allyouneed.inference.engine import Engine, distinct, pad
 from allyouneed.inference.projection import Projection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
-from allyouneed.model.packing import sent
+from allyouneed.model.masks import sent
 
 
 class StepwiseEngine(Engine):

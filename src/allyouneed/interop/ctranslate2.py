@@ -15,12 +15,10 @@ from torch import nn
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.interop.ctranslate2_files import LAYER
 from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
-from allyouneed.model.attention import SelfAttention
-from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
@@ -182,39 +180,25 @@ def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
             stack.layer_norm.gamma, stack.layer_norm.beta = norm.weight, norm.bias
     _copy_positions(spec.encoder, model.source_positions, num_positions)
     _copy_positions(spec.decoder, model.target_positions, num_positions)
-    for layer_spec, layer in zip(spec.encoder.layer, model.encoder, strict=True):
-        assert isinstance(layer, EncoderLayer)
-        _copy_self_attention_and_feed_forward(layer_spec, layer)
-    for layer_spec, layer in zip(spec.decoder.layer, model.decoder, strict=True):
-        assert isinstance(layer, DecoderLayer)
-        _copy_self_attention_and_feed_forward(layer_spec, layer)
-        query, key_value, output = layer_spec.attention.linear
-        _copy_linear(query, layer.cross_attention.query)
-        _copy_linear(key_value, layer.cross_attention.key_value)
-        _copy_linear(output, layer.cross_attention.output)
-        _copy_norm(layer_spec.attention.layer_norm, layer.after_cross_attention)
+    for stack in ("encoder", "decoder"):
+        for layer_spec, layer in zip(getattr(spec, stack).layer, getattr(model, stack), strict=True):
+            for ours, [theirs] in LAYER.items():
+                if stack == "decoder" or "cross_attention" not in ours:
+                    _copy_part(layer_spec, theirs, layer.get_submodule(ours))
 
 
-def _copy_self_attention_and_feed_forward(spec: Any, layer: EncoderLayer | DecoderLayer) -> None:
-    assert isinstance(layer.self_attention, SelfAttention)
-    query_key_value, output = spec.self_attention.linear
-    _copy_linear(query_key_value, layer.self_attention.query_key_value)
-    _copy_linear(output, layer.self_attention.output)
-    _copy_norm(spec.self_attention.layer_norm, layer.after_self_attention)
-    assert isinstance(layer.feed_forward, FeedForward)
-    _copy_linear(spec.ffn.linear_0, layer.feed_forward.inner)
-    _copy_linear(spec.ffn.linear_1, layer.feed_forward.outer)
-    _copy_norm(spec.ffn.layer_norm, layer.after_feed_forward)
-
-
-def _copy_linear(spec: Any, linear: nn.Linear) -> None:
-    spec.weight = linear.weight
-    if linear.bias is not None:
-        spec.bias = linear.bias
-
-
-def _copy_norm(spec: Any, residual: Residual) -> None:
-    spec.gamma, spec.beta = residual.norm.weight, residual.norm.bias
+def _copy_part(layer_spec: Any, name: str, module: nn.Module) -> None:
+    """Copy a linear map or a normalisation to its place in the description of a layer."""
+    sublayer, _, place = name.partition("/")
+    part = getattr(layer_spec, sublayer)
+    if isinstance(module, nn.LayerNorm):
+        part.layer_norm.gamma, part.layer_norm.beta = module.weight, module.bias
+    else:
+        assert isinstance(module, nn.Linear)
+        linear = getattr(part, place) if sublayer == "ffn" else part.linear[int(place[-1])]
+        linear.weight = module.weight
+        if module.bias is not None:
+            linear.bias = module.bias
 
 
 def _copy_positions(spec: Any, positions: nn.Module, num_positions: int) -> None:

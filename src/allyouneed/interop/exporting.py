@@ -24,7 +24,7 @@ _EXTRAS = frozenset({"activation", "decoder_start", "num_decoder_layers", "outpu
 
 
 @dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """An export format and the software that reads it."""
 
     package: str
@@ -38,10 +38,10 @@ class Format:
 
 
 FORMATS = {
-    "ctranslate2": Format(
+    "ctranslate2": ExportFormat(
         "ctranslate2", ctranslate2.write, ctranslate2.CTranslate2Model, _EXTRAS | {"norm", "source_end"}
     ),
-    "huggingface": Format("transformers", huggingface.write, huggingface.HuggingFaceModel, _EXTRAS),
+    "huggingface": ExportFormat("transformers", huggingface.write, huggingface.HuggingFaceModel, _EXTRAS),
 }
 
 

@@ -1,8 +1,9 @@
-"""What all readers of other software's models share: checked tensors, and vocabularies in our order."""
+"""The parts of all readers of other software's models: checked tensors, and vocabularies in our order."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -10,17 +11,22 @@ import torch
 from torch import Tensor
 
 from allyouneed.config.run import RunConfig
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.interop.foreign_files import require_finite
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, require_finite
 from allyouneed.interop.parity import Ids
 from allyouneed.language_codes import standard_code
+from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
 
 NEVER = -1_000.0
 """Bias of the logit of a symbol that the other software does not have: e^-1000 is no probability, and unlike
 minus infinity it can be trained on."""
+_NUM_MAPS = {"self_attention.query_key_value": 3, "cross_attention.key_value": 2}
+"""Linear maps of width d_model that are joined as one."""
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _ROUNDED = torch.float16, torch.bfloat16
 _FLOATS = torch.float32, torch.float16, torch.bfloat16, torch.float64
 
@@ -61,16 +67,11 @@ class Imported:
     load: Callable[[], Original]
     """Loads it in its software, if that is installed."""
     notices: Sequence[str] = ()
-    """What the user should know, such as that weights have been rounded before."""
+    """Remarks for the user, such as that weights have been rounded before."""
 
 
 class Tensors:
-    """The named tensors of a file, of which each is taken exactly once.
-
-    Args:
-        found: Name -> tensor.
-        path: The file, for messages.
-    """
+    """The named tensors of a file, of which each is taken exactly once."""
 
     def __init__(self, found: Mapping[str, Tensor], path: Path) -> None:
         self._left, self.path = dict(found), path
@@ -171,12 +172,7 @@ class Order:
     ) -> "Order":
         """Put the special symbols first.
 
-        Args:
-            names: All entries, in the order of the other software's ids.
-            end: Id of its end symbol.
-            unknown: Id of its symbol for unknown pieces.
-            padding: Id of its padding, if it is an entry.
-            start: Id of the symbol that the decoder starts with, if it is another entry.
+        All ids are the other software's; padding and start are None if they are no entries.
         """
         special = {PADDING: padding, START: start, END: end, UNKNOWN: unknown}
         taken = set(special.values())
@@ -222,18 +218,129 @@ class Order:
         return [self._ours[number] for number in ids]
 
 
-def config_of(path: Path, **sections: Mapping[str, Any]) -> RunConfig:
-    """The configuration of a model.
+class Vocabularies(NamedTuple):
+    """The vocabularies of both sides."""
+
+    orders: tuple[Order, Order]
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    kind: str = "sentencepiece"
+    """Value of `DataConfig.tokenizer`."""
+
+
+Pair = tuple[Tensor, Tensor | None]
+"""Weight and bias of a linear map or a normalisation."""
+
+
+def layer_weights(
+    depths: tuple[int, int],
+    sizes: tuple[int, int],
+    names: Mapping[str, Sequence[str]],
+    linear: Callable[[str, int, str, int, int], Pair],
+    norm: Callable[[str, int, str], Pair],
+) -> dict[str, Tensor]:
+    """The weights of all layers by our names.
 
     Args:
-        path: File that the settings are from.
-        sections: Settings that differ from the defaults, by section.
+        depths: Number of layers of the encoder and of the decoder.
+        sizes: d_model and d_ff.
+        names: Our part of a layer -> the other software's, in the order in which they are joined.
+        linear: Takes a linear map, given its stack, layer, name, and numbers of outputs and inputs.
+        norm: Takes a normalisation, given its stack, layer and name.
+    """
+    width, inner = sizes
+    shapes = {"feed_forward.inner": (inner, width), "feed_forward.outer": (width, inner)}
+    found: dict[str, Tensor] = {}
+    for stack, depth in zip(("encoder", "decoder"), depths, strict=True):
+        of_stack = [ours for ours in names if stack == "decoder" or "cross_attention" not in ours]
+        for number, ours in product(range(depth), of_stack):
+            outputs, inputs = shapes.get(ours, (_NUM_MAPS.get(ours, 1) * width, width))
+            outputs //= len(names[ours])
+            pairs = [
+                norm(stack, number, theirs)
+                if ours.endswith("norm")
+                else linear(stack, number, theirs, outputs, inputs)
+                for theirs in names[ours]
+            ]
+            for kind, parts in zip(("weight", "bias"), zip(*pairs, strict=True), strict=True):
+                if tensors := [part for part in parts if part is not None]:
+                    found[f"{stack}.{number}.{ours}.{kind}"] = torch.cat(tensors)
+    return found
+
+
+def embedding_weights(
+    orders: tuple[Order, Order], source: Tensor, target: Tensor, output: Tensor, bias: Tensor
+) -> dict[str, Tensor]:
+    """The embedding matrices in our order, equal ones once, and the bias of the logits if one is needed."""
+    matrices = {"source": orders[0].rows(source), "target": orders[1].rows(target)}
+    if not torch.equal(target, output):
+        matrices["output"] = orders[1].rows(output)
+    elif orders[0].foreign == orders[1].foreign and torch.equal(source, target):
+        matrices = {"shared": matrices["source"]}
+    found = {f"embeddings.matrices.{name}": matrix for name, matrix in matrices.items()}
+    if bias.any() or None in orders[1].foreign:
+        found["embeddings.bias"] = orders[1].bias(bias)
+    return found
+
+
+def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
+    """The tokeniser of a SentencePiece model, most of whose pieces are entries of the vocabulary.
+
+    Bytes are not counted: where no text needs them, converters leave them out of the vocabulary.
+
+    Raises:
+        ModelError: The file is missing, holds something else, or is the tokeniser of another model.
+    """
+    try:
+        tokenizer = SentencePieceTokenizer.from_model(read_published(path, MAX_VOCABULARY_BYTES), pieces)
+    except ValueError as error:
+        raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
+    written = [
+        name
+        for name in SentencePieceTokenizer.entries_of(tokenizer.model)
+        if name not in CONTROL_SYMBOLS and not _BYTE.fullmatch(name)
+    ]
+    missing = len({*written} - {*pieces})
+    if 2 * missing > len(written):
+        raise ModelError(
+            f"{path}: {missing:,} of its {len(written):,} pieces are no entries of the vocabulary; it "
+            "is the tokeniser of another model, put this model's there"
+        )
+    return tokenizer
+
+
+def config_of(
+    path: Path,
+    vocabularies: Vocabularies,
+    weights: Mapping[str, Tensor],
+    model: Mapping[str, Any],
+    languages: Mapping[str, str] | None = None,
+    search: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """The configuration of a model.
+
+    `weights` tell what embeddings there are; `model` has `num_layers` and `num_decoder_layers`.
 
     Raises:
         ModelError: A setting has a value that no model of ours can have.
     """
+    sizes = [len(order) for order in vocabularies.orders]
+    tied = {1: "all", 2: "target", 3: "none"}[sum(".matrices." in name for name in weights)]
+    depth, source, target = model["num_decoder_layers"], *vocabularies.tokenizers
     try:
-        return RunConfig().replace(**sections)
+        return RunConfig().replace(
+            model={
+                **{"source_vocab_size": sizes[0], "target_vocab_size": sizes[1], "tied_embeddings": tied},
+                "output_bias": "embeddings.bias" in weights,
+                **model,
+                "num_decoder_layers": None if depth == model["num_layers"] else depth,
+            },
+            data={
+                **{"tokenizer": vocabularies.kind, "vocab_size": sizes[1]},
+                "joint_vocabulary": source == target,
+                **(languages or {}),
+            },
+            search=search or {},
+        )
     except UsageError as error:
         raise ModelError([f"{path}: cannot be a model ({message})" for message in error.messages]) from None
 
@@ -253,11 +360,7 @@ def require_settings(
 ) -> None:
     """Refuse a model with a setting that this program does not know.
 
-    Args:
-        found: The settings of the model.
-        known: Setting -> values that are supported; a missing setting is supported.
-        path: Its file.
-        reason: End of the message.
+    `known` gives the supported values of each setting; a missing setting is supported.
 
     Raises:
         ModelError: A setting has another value.

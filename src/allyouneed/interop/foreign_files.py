@@ -74,12 +74,7 @@ def is_whole(value: object, least: int, most: int) -> bool:
 
 
 class ByteReader:
-    """Reads a binary file from the front, and never more than it has.
-
-    Args:
-        file: The file.
-        size: Number of bytes in the file.
-    """
+    """Reads a binary file from the front, and never more than it has."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file, self.left = file, size
@@ -104,11 +99,6 @@ class ByteReader:
 def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence[zipfile.ZipInfo]:
     """The files in an archive, which are of bounded number and size, and compressed in a usual way.
 
-    Args:
-        archive: The archive.
-        path: File of the archive, for messages.
-        most: Maximum number of files in the archive.
-
     Raises:
         ModelError: There are more files, they are too large, or they are compressed in another way.
     """
@@ -129,10 +119,7 @@ def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence
 def folder_with(path: Path, names: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Path]:
     """A temporary folder for the other software, which may open whatever a folder has.
 
-    Args:
-        path: The folder of the model.
-        names: Names of its files that have been read and checked; the temporary folder has links to them.
-        settings: JSON files that are written anew, of what is known of their content: name -> value.
+    It has links to the files of `names`, which have been checked, and new JSON files of known `settings`.
     """
     with TemporaryDirectory(prefix="allyouneed-import-") as made:
         for name in names:

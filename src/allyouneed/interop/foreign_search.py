@@ -28,10 +28,8 @@ def length_exponent(search: SearchConfig) -> float:
 def search_settings(exponent: float | None = None, **others: float | None) -> dict[str, Any]:
     """The settings of `SearchConfig` that come closest to those of other software.
 
-    Args:
-        exponent: Exponent of the number of tokens that divides a score.
-        others: Settings of `SearchConfig`. Like the exponent they are left out if they are None, or not among
-            the values that ours can have.
+    Those that are None, or not among the values that ours can have, are left out. Scores are divided by the
+    number of tokens to the power of `exponent`.
     """
     of_length: dict[str, Any] = {}
     if exponent in _EXACT:
@@ -85,9 +83,7 @@ _SAME = "no_repeat_ngram_size", "repetition_penalty"
 def huggingface_search(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of `SearchConfig` that a folder gives, as far as our search has them.
 
-    Args:
-        path: The folder.
-        settings: The content of its `config.json`, where transformers had these settings once.
+    `settings` are those of `config.json`, where transformers had them once.
 
     Raises:
         ModelError: One of them is no number.

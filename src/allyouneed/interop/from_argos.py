@@ -28,7 +28,7 @@ _OF_THE_SYSTEM = "__MACOSX"
 """Folder that macOS adds to zips; it holds a shadow of every file."""
 
 
-def is_one(path: Path) -> bool:
+def recognises(path: Path) -> bool:
     """Whether a file or folder looks like a package of Argos Translate."""
     if path.is_dir():
         return (path / _METADATA).exists() and (path / _MODEL).is_dir()

@@ -9,9 +9,24 @@ import torch
 from torch import Tensor
 
 from allyouneed.errors import ModelError
-from allyouneed.interop.ctranslate2_file import read_variables
-from allyouneed.interop.ctranslate2_vocabularies import TOKENIZERS, order_of, tokenizers_of, vocabulary_of
-from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
+from allyouneed.interop.ctranslate2_files import (
+    LAYER,
+    TOKENIZERS,
+    order_of,
+    read_variables,
+    tokenizers_of,
+    vocabulary_of,
+)
+from allyouneed.interop.foreign import (
+    Imported,
+    Order,
+    Pair,
+    Tensors,
+    config_of,
+    embedding_weights,
+    layer_weights,
+    require_settings,
+)
 from allyouneed.interop.foreign_files import json_object
 from allyouneed.interop.marian_files import is_binary
 from allyouneed.interop.originals import FILES as THEIR_FILES
@@ -36,7 +51,7 @@ _WITHOUT_EFFECT = frozenset(
 _POSITIONS_TOLERANCE = 1e-3
 
 
-def is_one(path: Path) -> bool:
+def recognises(path: Path) -> bool:
     """Whether a folder looks like a model of CTranslate2."""
     model = path / "model.bin"  # which may also be Marian's
     return model.exists() and not is_binary(model)
@@ -45,9 +60,7 @@ def is_one(path: Path) -> bool:
 def read(path: Path, tokenizers: Path | None = None) -> Imported:
     """Read a folder.
 
-    Args:
-        path: The folder.
-        tokenizers: Folder of the SentencePiece models; default: the same.
+    SentencePiece models are in `tokenizers`, by default the same folder.
 
     Raises:
         ModelError: It is damaged, of another version or architecture, or has no tokenisers.
@@ -65,37 +78,26 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
     notices = ["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else []
     if not added and not callers_add:
         notices.append("its sources are taken to have no end symbol, as add_source_eos is off")
-    orders = tuple(order_of(entries, settings, path) for entries in names)
-    sides, kind = tokenizers_of(path, (orders[0], orders[1]), tokenizers or path)
-    weights, model = _weights(tensors, numbers, (orders[0], orders[1]))
+    orders = order_of(names[0], settings, path), order_of(names[1], settings, path)
+    vocabularies = tokenizers_of(path, orders, tokenizers or path)
+    weights, model = _weights(tensors, numbers, orders)
     if not zeros:
-        start = _start_of(settings, names[1], file)
-        _copy_start(weights, model, start, orders[1])
+        _copy_start(weights, _start_of(settings, names[1], file), orders[1])
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
         raise ModelError(f"{file}: layer_norm_epsilon is {epsilon!r}; take another copy")
-    config = config_of(
-        file,
-        model={
-            **{"source_vocab_size": len(orders[0]), "target_vocab_size": len(orders[1])},
-            **model,
-            "decoder_start": "zeros" if zeros else "symbol",
-            "source_end": added or callers_add,
-            "layer_norm_epsilon": epsilon,
-        },
-        data={
-            "tokenizer": kind,
-            "vocab_size": len(orders[1]),
-            "joint_vocabulary": sides[0] == sides[1],
-        },
-    )
+    model |= {
+        "decoder_start": "zeros" if zeros else "symbol",
+        "source_end": added or callers_add,
+        "layer_norm_epsilon": epsilon,
+    }
     return Imported(
         path / "model.bin",
-        config,
+        config_of(file, vocabularies, weights, model),
         weights,
-        *sides,
+        *vocabularies.tokenizers,
         package="ctranslate2",
-        load=lambda: RealCTranslate2(path, (orders[0], orders[1]), names, ends=callers_add),
+        load=lambda: RealCTranslate2(path, orders, names, ends=callers_add),
         notices=notices,
     )
 
@@ -126,16 +128,30 @@ def _weights(
     """The weights by our names, and settings of `ModelConfig` that they tell."""
     width = tensors.shape("encoder/layer_0/self_attention/linear_1/weight")[0]
     inner = tensors.shape("encoder/layer_0/ffn/linear_0/weight")[0]
-    weights, tied = _embeddings(tensors, orders, width)
+    weights = _embeddings(tensors, orders, width)
+    depths = _depth(tensors, "encoder"), _depth(tensors, "decoder")
+
+    def linear(stack: str, layer: int, name: str, outputs: int, inputs: int) -> Pair:
+        prefix = f"{stack}/layer_{layer}/{name}"
+        bias = f"{prefix}/bias"
+        return (
+            tensors.take(f"{prefix}/weight", outputs, inputs),
+            tensors.take(bias, outputs) if bias in tensors else torch.zeros(outputs),
+        )
+
+    def norm(prefix: str) -> tuple[Tensor, Tensor]:
+        return tensors.take(f"{prefix}/gamma", width), tensors.take(f"{prefix}/beta", width)
+
+    weights |= layer_weights(
+        depths,
+        (width, inner),
+        LAYER,
+        linear,
+        lambda stack, layer, name: norm(f"{stack}/layer_{layer}/{name}/layer_norm"),
+    )
     pre_norm = bool(numbers["encoder"].get("pre_norm", 1))
-    depths = {stack: _depth(tensors, stack) for stack in ("encoder", "decoder")}
-    for stack, depth in depths.items():
-        for number in range(depth):
-            parts = _layer(tensors, f"{stack}/layer_{number}", width, inner, stack == "decoder")
-            weights |= {f"{stack}.{number}.{name}": tensor for name, tensor in parts.items()}
-        if pre_norm:
-            weights[f"{stack}_norm.weight"] = tensors.take(f"{stack}/layer_norm/gamma", width)
-            weights[f"{stack}_norm.bias"] = tensors.take(f"{stack}/layer_norm/beta", width)
+    for stack in ("encoder", "decoder") if pre_norm else ():
+        weights[f"{stack}_norm.weight"], weights[f"{stack}_norm.bias"] = norm(f"{stack}/layer_norm")
     positions = _positions(tensors, weights, width)
     tensors.require_empty()
     heads = numbers["encoder"].get("num_heads", 0)
@@ -144,19 +160,17 @@ def _weights(
             f"{tensors.path}: num_heads is {heads:g}, which does not divide {width}; take another copy"
         )
     return weights, {
-        **{"d_model": width, "d_ff": inner, "num_heads": int(heads), "num_layers": depths["encoder"]},
-        "num_decoder_layers": None if depths["decoder"] == depths["encoder"] else depths["decoder"],
+        **{"d_model": width, "d_ff": inner, "num_heads": int(heads)},
+        **{"num_layers": depths[0], "num_decoder_layers": depths[1]},
         "activation": _ACTIVATIONS[int(numbers["encoder"].get("activation", 0))],
         "norm": "pre" if pre_norm else "post",
         "scaled_embeddings": _is_scaled(numbers["encoder"].get("scale_embeddings", 0), width, tensors.path),
-        "output_bias": "embeddings.bias" in weights,
-        "tied_embeddings": tied,
         **positions,
     }
 
 
-def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> tuple[dict[str, Tensor], str]:
-    """The matrices and the bias in our order, and which matrices are tied."""
+def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> dict[str, Tensor]:
+    """The matrices and the bias in our order."""
     of_source = "encoder/embeddings_0/weight"
     if of_source not in tensors:
         of_source = "encoder/embeddings/weight"
@@ -167,23 +181,10 @@ def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> tu
     source = tensors.take(of_source, entries[0], width)
     target = tensors.take("decoder/embeddings/weight", entries[1], width)
     output = tensors.take("decoder/projection/weight", entries[1], width)
-    weights: dict[str, Tensor] = {}
-    is_one_vocabulary = orders[0].foreign == orders[1].foreign and source.shape == target.shape
-    tied = "target" if torch.equal(target, output) else "none"
-    if tied == "target" and is_one_vocabulary and torch.equal(source, target):
-        tied = "all"
-        weights["embeddings.matrices.shared"] = orders[0].rows(source)
-    else:
-        weights["embeddings.matrices.source"] = orders[0].rows(source)
-        weights["embeddings.matrices.target"] = orders[1].rows(target)
-    if tied == "none":
-        weights["embeddings.matrices.output"] = orders[1].rows(output)
     bias = torch.zeros(entries[1])
     if "decoder/projection/bias" in tensors:
         bias = tensors.take("decoder/projection/bias", entries[1])
-    if bias.any() or None in orders[1].foreign:
-        weights["embeddings.bias"] = orders[1].bias(bias)
-    return weights, tied
+    return embedding_weights(orders, source, target, output, bias)
 
 
 def _is_scaled(factor: float, width: int, path: Path) -> bool:
@@ -204,40 +205,6 @@ def _depth(tensors: Tensors, stack: str) -> int:
     if not depth:
         raise ModelError(f"{tensors.path}: has no layers; take another copy")
     return depth
-
-
-def _layer(tensors: Tensors, prefix: str, width: int, inner: int, is_decoder: bool) -> dict[str, Tensor]:
-    def linear(name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
-        bias = f"{prefix}/{name}/bias"
-        return (
-            tensors.take(f"{prefix}/{name}/weight", outputs, inputs),
-            tensors.take(bias, outputs) if bias in tensors else torch.zeros(outputs),
-        )
-
-    def norm(name: str) -> tuple[Tensor, Tensor]:
-        path = f"{prefix}/{name}/layer_norm"
-        return tensors.take(f"{path}/gamma", width), tensors.take(f"{path}/beta", width)
-
-    parts = {
-        "self_attention.query_key_value": linear("self_attention/linear_0", 3 * width, width),
-        "self_attention.output": linear("self_attention/linear_1", width, width),
-        "after_self_attention.norm": norm("self_attention"),
-        "feed_forward.inner": linear("ffn/linear_0", inner, width),
-        "feed_forward.outer": linear("ffn/linear_1", width, inner),
-        "after_feed_forward.norm": norm("ffn"),
-    }
-    if is_decoder:
-        parts |= {
-            "cross_attention.query": linear("attention/linear_0", width, width),
-            "cross_attention.key_value": linear("attention/linear_1", 2 * width, width),
-            "cross_attention.output": linear("attention/linear_2", width, width),
-            "after_cross_attention.norm": norm("attention"),
-        }
-    return {
-        f"{name}.{kind}": tensor
-        for name, pair in parts.items()
-        for kind, tensor in zip(("weight", "bias"), pair, strict=True)
-    }
 
 
 def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict[str, object]:
@@ -272,7 +239,7 @@ def _start_of(settings: Mapping[str, Any], names: Sequence[str], path: Path) -> 
     return names.index(start)
 
 
-def _copy_start(weights: dict[str, Tensor], model: dict[str, Any], number: int, order: Order) -> None:
+def _copy_start(weights: dict[str, Tensor], number: int, order: Order) -> None:
     """Some decoders start with the embedding of the end symbol: give it to our start symbol, too.
 
     If the vocabulary has a start symbol, as fairseq's do, its logits remain: the matrices are tied no more.
@@ -280,16 +247,15 @@ def _copy_start(weights: dict[str, Tensor], model: dict[str, Any], number: int, 
     if order.foreign[START] == number:
         return
     if order.foreign[START] is not None:
-        _untie(weights, model)
+        _untie(weights)
     name = next(name for name in ("shared", "target") if f"embeddings.matrices.{name}" in weights)
     matrix = weights[f"embeddings.matrices.{name}"]
     matrix[START] = matrix[order.ours([number])[0]]
 
 
-def _untie(weights: dict[str, Tensor], model: dict[str, Any]) -> None:
+def _untie(weights: dict[str, Tensor]) -> None:
     """Give the source, the target and the output a matrix each."""
     prefix = "embeddings.matrices"
     if (shared := weights.pop(f"{prefix}.shared", None)) is not None:
         weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.clone()}
     weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].clone())
-    model["tied_embeddings"] = "none"

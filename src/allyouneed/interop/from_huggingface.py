@@ -1,7 +1,7 @@
 """Reads Marian models of Hugging Face (`MarianMTModel`), those of OPUS-MT and our own exports.
 
-The way back from `marian_weights.py`: the dimensions of the residual stream are put in our order, in which
-sines and cosines alternate.
+The way back from `huggingface.marian_weights`: the dimensions of the residual stream are put in our order, in
+which sines and cosines alternate.
 """
 
 from collections.abc import Sequence
@@ -11,16 +11,29 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tokenizer_file import rebuilt
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
-from allyouneed.interop.foreign_files import is_whole, json_object
+from allyouneed.interop.foreign import (
+    Imported,
+    Order,
+    Pair,
+    Tensors,
+    Vocabularies,
+    config_of,
+    embedding_weights,
+    language_settings,
+    layer_weights,
+    require_settings,
+    sentencepiece_of,
+)
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, is_whole, json_object
 from allyouneed.interop.foreign_search import huggingface_search
-from allyouneed.interop.huggingface_folder import languages_of, sides_of
-from allyouneed.interop.marian_weights import MARIAN_EPSILON
+from allyouneed.interop.huggingface import LAYER, MARIAN_EPSILON, WRITING
 from allyouneed.interop.originals import TransformersMarian, known_settings
 from allyouneed.model.positional_encoding import SinusoidalPositions
 from allyouneed.storage.checkpoint import read_tensors
-from allyouneed.symbols import PADDING, START
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START
 
 _KNOWN: dict[str, tuple[object, ...]] = {
     "model_type": ("marian",),
@@ -38,7 +51,7 @@ _WEIGHTS, _PICKLE = "model.safetensors", "pytorch_model.bin"
 _POSITIONS_TOLERANCE = 1e-5
 
 
-def is_one(path: Path) -> bool:
+def recognises(path: Path) -> bool:
     """Whether a folder looks like a model of Hugging Face."""
     names = {each.name for each in path.iterdir()} if path.is_dir() else set()
     return "config.json" in names and bool(names & {_WEIGHTS, _PICKLE})
@@ -61,46 +74,42 @@ def read(path: Path) -> Imported:
     require_settings(settings, _KNOWN, path / "config.json", "only Marian's architecture is known")
     sizes = _sizes(settings, path / "config.json")
     known = known_settings(path, settings)
-    sides = sides_of(path, settings)
+    vocabularies = vocabularies_of(path, settings)
     tensors = Tensors(read_tensors(path / _WEIGHTS), path / _WEIGHTS)
-    model = {
-        **{"source_vocab_size": len(sides.orders[0]), "target_vocab_size": len(sides.orders[1])},
-        **{"d_model": sizes.d_model, "d_ff": sizes.d_ff, "num_heads": sizes.num_heads},
-        **{"num_layers": sizes.num_layers, "layer_norm_epsilon": MARIAN_EPSILON, "dropout": sizes.dropout},
-        "num_decoder_layers": None if sizes.decoder_layers == sizes.num_layers else sizes.decoder_layers,
-        "activation": _ACTIVATIONS.get(sizes.activation, sizes.activation),
-        "scaled_embeddings": bool(settings.get("scale_embedding", False)),
-    }
-    weights = _weights(tensors, sides.orders, sizes, model, settings)
+    weights, zero_start = _weights(tensors, vocabularies.orders, sizes, settings)
     config = config_of(
         path / "config.json",
-        model=model,
-        data={
-            "tokenizer": sides.kind,
-            "vocab_size": len(sides.orders[1]),
-            "joint_vocabulary": sides.tokenizers[0] == sides.tokenizers[1],
-            **languages_of(path),
+        vocabularies,
+        weights,
+        {
+            **sizes._asdict(),
+            "layer_norm_epsilon": MARIAN_EPSILON,
+            "scaled_embeddings": bool(settings.get("scale_embedding", False)),
+            "decoder_start": "zeros" if zero_start else "symbol",
         },
-        search=huggingface_search(path, settings),
+        languages_of(path),
+        huggingface_search(path, settings),
     )
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
     return Imported(
         path / _WEIGHTS,
         config,
         weights,
-        *sides.tokenizers,
+        *vocabularies.tokenizers,
         package="transformers",
-        load=lambda: TransformersMarian(path, known, sides.orders),
+        load=lambda: TransformersMarian(path, known, vocabularies.orders),
         notices=notices,
     )
 
 
 class _Sizes(NamedTuple):
+    """Settings of `ModelConfig`."""
+
     d_model: int
     d_ff: int
     num_heads: int
     num_layers: int
-    decoder_layers: int
+    num_decoder_layers: int
     activation: str
     dropout: float
 
@@ -112,10 +121,14 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
     ):
         if settings.get(one) != settings.get(other):
             raise ModelError(f"{path}: {one} and {other} differ, which is not supported")
-    d_model, d_ff, num_heads, num_layers, decoder_layers = (
+    d_model, d_ff, num_heads, num_layers, num_decoder_layers = (
         _number(settings, name, path)
         for name in (
-            *("d_model", "encoder_ffn_dim", "encoder_attention_heads", "encoder_layers", "decoder_layers"),
+            "d_model",
+            "encoder_ffn_dim",
+            "encoder_attention_heads",
+            "encoder_layers",
+            "decoder_layers",
         )
     )
     for name in _LARGEST.keys() & settings.keys():
@@ -126,7 +139,8 @@ def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
     if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
         raise ModelError(f"{path}: dropout is no rate; take another copy")
     activation = str(settings.get("activation_function", "gelu"))
-    return _Sizes(d_model, d_ff, num_heads, num_layers, decoder_layers, activation, float(dropout))
+    activation = _ACTIVATIONS.get(activation, activation)
+    return _Sizes(d_model, d_ff, num_heads, num_layers, num_decoder_layers, activation, float(dropout))
 
 
 def _number(settings: dict[str, Any], name: str, path: Path) -> int:
@@ -137,29 +151,26 @@ def _number(settings: dict[str, Any], name: str, path: Path) -> int:
 
 
 def _weights(
-    tensors: Tensors,
-    orders: tuple[Order, Order],
-    sizes: _Sizes,
-    model: dict[str, Any],
-    settings: dict[str, Any],
-) -> dict[str, Tensor]:
-    ours_of = torch.arange(sizes.d_model).view(-1, 2).T.flatten().argsort()
-    embeddings, zero_start = _embeddings(tensors, orders, sizes.d_model, ours_of, settings)
-    names = {key.split(".")[-1] for key in embeddings if ".matrices." in key}
-    model["tied_embeddings"] = {1: "all", 2: "target", 3: "none"}[len(names)]
-    model["decoder_start"] = "zeros" if zero_start else "symbol"
-    model["output_bias"] = "embeddings.bias" in embeddings
-    _check_positions(tensors, sizes.d_model, ours_of)
-    weights = embeddings
-    for stack, count in (("encoder", sizes.num_layers), ("decoder", sizes.decoder_layers)):
-        for number in range(count):
-            for name, tensor in _layer(tensors, f"model.{stack}.layers.{number}", stack, sizes):
-                weights[f"{stack}.{number}.{name}"] = tensor
+    tensors: Tensors, orders: tuple[Order, Order], sizes: _Sizes, settings: dict[str, Any]
+) -> tuple[dict[str, Tensor], bool]:
+    """The weights by our names, and whether the decoder starts with zeros."""
+    width = sizes.d_model
+    ours_of = torch.arange(width).view(-1, 2).T.flatten().argsort()
+    embeddings, zero_start = _embeddings(tensors, orders, width, ours_of, settings)
+    _check_positions(tensors, width, ours_of)
+
+    def linear(stack: str, layer: int, name: str, outputs: int, inputs: int) -> Pair:
+        prefix = f"model.{stack}.layers.{layer}.{name}"
+        return tensors.take(f"{prefix}.weight", outputs, inputs), tensors.take(f"{prefix}.bias", outputs)
+
+    def norm(stack: str, layer: int, name: str) -> Pair:
+        prefix = f"model.{stack}.layers.{layer}.{name}"
+        return tensors.take(f"{prefix}.weight", width), tensors.take(f"{prefix}.bias", width)
+
+    depths = sizes.num_layers, sizes.num_decoder_layers
+    layers = layer_weights(depths, (width, sizes.d_ff), LAYER, linear, norm)
     tensors.require_empty()
-    return {
-        name: tensor if name.startswith("embeddings") else _reordered(name, tensor, ours_of)
-        for name, tensor in weights.items()
-    }
+    return embeddings | {name: _reordered(name, each, ours_of) for name, each in layers.items()}, zero_start
 
 
 def _embeddings(
@@ -170,8 +181,7 @@ def _embeddings(
     Marian's decoder starts with padding, whose vector is zero, unless transformers has trained it.
     """
     entries = _entries(settings, orders, tensors.path.with_name("config.json"))
-    has_shared = "model.shared.weight" in tensors
-    if has_shared:
+    if "model.shared.weight" in tensors:
         source = target = tensors.take("model.shared.weight", entries[0], width)
         tensors.drop("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
     else:
@@ -188,24 +198,12 @@ def _embeddings(
                 "not supported"
             )
         orders = orders[0].with_padding_as_start(), orders[1].with_padding_as_start()
-    source_order, target_order = orders
-    found: dict[str, Tensor] = {}
-    if has_shared:
-        found["embeddings.matrices.shared"] = source_order.rows(source[:, ours_of])
-    else:
-        found["embeddings.matrices.source"] = source_order.rows(source[:, ours_of])
-        found["embeddings.matrices.target"] = target_order.rows(target[:, ours_of])
+    output = target
     if "lm_head.weight" in tensors:
         output = tensors.take("lm_head.weight", entries[1], width)
-        if not torch.equal(output, target):
-            if has_shared:
-                rows = found.pop("embeddings.matrices.shared")
-                found |= {"embeddings.matrices.source": rows, "embeddings.matrices.target": rows.clone()}
-            found["embeddings.matrices.output"] = target_order.rows(output[:, ours_of])
     bias = tensors.take("final_logits_bias", 1, entries[1])[0]
-    if bias.any() or None in target_order.foreign:
-        found["embeddings.bias"] = target_order.bias(bias)
-    return found, zero_start
+    source, target, output = (matrix[:, ours_of] for matrix in (source, target, output))
+    return embedding_weights(orders, source, target, output, bias), zero_start
 
 
 def _entries(settings: dict[str, Any], orders: tuple[Order, Order], path: Path) -> list[int]:
@@ -233,50 +231,86 @@ def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
             raise ModelError(f"{tensors.path}: {name} are no sinusoids, which is not supported")
 
 
-def _layer(tensors: Tensors, prefix: str, stack: str, sizes: _Sizes) -> list[tuple[str, Tensor]]:
-    width, inner = sizes.d_model, sizes.d_ff
-
-    def both(name: str, outputs: int, inputs: int) -> tuple[Tensor, Tensor]:
-        return (
-            tensors.take(f"{prefix}.{name}.weight", outputs, inputs),
-            tensors.take(f"{prefix}.{name}.bias", outputs),
-        )
-
-    def joined(names: Sequence[str]) -> tuple[Tensor, Tensor]:
-        weights, biases = zip(*(both(name, width, width) for name in names), strict=True)
-        return torch.cat(weights), torch.cat(biases)
-
-    def norm(name: str) -> tuple[Tensor, Tensor]:
-        return tensors.take(f"{prefix}.{name}.weight", width), tensors.take(f"{prefix}.{name}.bias", width)
-
-    parts = {
-        "self_attention.query_key_value": joined([f"self_attn.{each}_proj" for each in "qkv"]),
-        "self_attention.output": both("self_attn.out_proj", width, width),
-        "after_self_attention.norm": norm("self_attn_layer_norm"),
-        "feed_forward.inner": both("fc1", inner, width),
-        "feed_forward.outer": both("fc2", width, inner),
-        "after_feed_forward.norm": norm("final_layer_norm"),
-    }
-    if stack == "decoder":
-        parts |= {
-            "cross_attention.query": both("encoder_attn.q_proj", width, width),
-            "cross_attention.key_value": joined([f"encoder_attn.{each}_proj" for each in "kv"]),
-            "cross_attention.output": both("encoder_attn.out_proj", width, width),
-            "after_cross_attention.norm": norm("encoder_attn_layer_norm"),
-        }
-    return [
-        (f"{name}.{kind}", tensor)
-        for name, pair in parts.items()
-        for kind, tensor in zip(("weight", "bias"), pair, strict=True)
-    ]
-
-
-_WRITING = "self_attention.output", "cross_attention.output", "feed_forward.outer", ".norm"
-"""Parts of names of maps and normalisations that write into the residual stream; the others read it."""
-
-
 def _reordered(name: str, tensor: Tensor, ours_of: Tensor) -> Tensor:
     """A weight of a layer with the dimensions of the stream in our order."""
-    if any(f"{part}." in name for part in _WRITING):
+    if any(f"{part}." in name for part in WRITING):
         return tensor[ours_of]
     return tensor[:, ours_of] if name.endswith("weight") else tensor
+
+
+def vocabularies_of(path: Path, settings: dict[str, Any]) -> Vocabularies:
+    """The vocabularies of a folder, our own if `export` wrote it.
+
+    Raises:
+        ModelError: A file is missing, damaged, or of another kind, or `settings` contradict it.
+    """
+    found = _own(path) if (path / "tokenizer.json").exists() else _sentencepiece(path)
+    for name, token in (("pad_token_id", PADDING), ("eos_token_id", END)):
+        if any(order.foreign[token] != settings.get(name) for order in found.orders):
+            symbol = CONTROL_SYMBOLS[token]
+            raise ModelError(
+                f"{path}: {name} is {settings.get(name)!r}, not the place of {symbol} in the vocabulary"
+            )
+    return found
+
+
+def _own(path: Path) -> Vocabularies:
+    """The tokenisers of a folder that `export` wrote."""
+    target = path / "target_tokenizer"
+    files = path / "tokenizer.json", (target if target.is_dir() else path) / "tokenizer.json"
+    tokenizers = [_rebuilt(file) for file in files]
+    orders = [Order([*range(each.vocab_size)], each.pieces(range(5, each.vocab_size))) for each in tokenizers]
+    kind = json_object(files[0], MAX_VOCABULARY_BYTES).get("model", {}).get("type", "")
+    names = {"BPE": "bpe", "WordPiece": "wordpiece"}
+    return Vocabularies((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), names.get(kind, "bpe"))
+
+
+def _rebuilt(path: Path) -> Tokenizer:
+    """Our tokeniser, of the form in which transformers keeps it."""
+    description = json_object(path, MAX_VOCABULARY_BYTES) | {"post_processor": None, "added_tokens": []}
+    try:
+        return Tokenizer(rebuilt(description))
+    except ValueError as error:
+        raise ModelError(
+            f"{path}: is no tokeniser of our exports ({error}); only those and SentencePiece are read"
+        ) from None
+
+
+def _sentencepiece(path: Path) -> Vocabularies:
+    """The tokenisers of OPUS-MT: a SentencePiece model per side, and the order of the entries."""
+    vocabularies = [_vocabulary(path / "vocab.json")]
+    if (path / "target_vocab.json").exists():
+        vocabularies.append(_vocabulary(path / "target_vocab.json"))
+    orders, tokenizers = [], []
+    for side, names in (("source", vocabularies[0]), ("target", vocabularies[-1])):
+        order = Order.of_ours(names) or Order.of(
+            names,
+            end=_entry(names, "</s>", path),
+            unknown=_entry(names, "<unk>", path),
+            padding=_entry(names, "<pad>", path),
+        )
+        orders.append(order)
+        tokenizers.append(sentencepiece_of(path / f"{side}.spm", order.pieces))
+    return Vocabularies((orders[0], orders[1]), (tokenizers[0], tokenizers[1]))
+
+
+def _vocabulary(path: Path) -> list[str]:
+    """The entries of a `vocab.json` in the order of their ids."""
+    ids = json_object(path, MAX_VOCABULARY_BYTES)
+    places = [*ids.values()]
+    if not all(type(place) is int for place in places) or sorted(places) != [*range(len(places))]:
+        raise ModelError(f"{path}: its ids are not those from 0 on; take another copy")
+    return sorted(ids, key=ids.__getitem__)
+
+
+def _entry(names: Sequence[str], name: str, path: Path) -> int:
+    if name not in names:
+        raise ModelError(f"{path}: its vocabulary has no {name}; take another copy")
+    return names.index(name)
+
+
+def languages_of(path: Path) -> dict[str, str]:
+    """The codes of both languages as settings of `DataConfig`, where the tokeniser records them."""
+    file = path / "tokenizer_config.json"
+    found = json_object(file) if file.exists() else {}
+    return language_settings(found.get("source_lang"), found.get("target_lang"))

@@ -6,7 +6,6 @@ pre-norm is not ours: it normalises the queries of self-attention, but not the k
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,26 @@ import torch
 from torch import Tensor
 
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import Imported, Order, Tensors, config_of, require_settings
+from allyouneed.interop.foreign import (
+    Imported,
+    Order,
+    Pair,
+    Tensors,
+    config_of,
+    embedding_weights,
+    layer_weights,
+    require_settings,
+)
 from allyouneed.interop.foreign_files import whole_number
 from allyouneed.interop.foreign_search import marian_search
-from allyouneed.interop.marian_files import CONFIG, is_binary, parse_yaml, read_archive, read_arrays
-from allyouneed.interop.marian_vocabularies import Vocabularies, read_vocabularies
+from allyouneed.interop.marian_files import (
+    CONFIG,
+    is_binary,
+    parse_yaml,
+    read_archive,
+    read_arrays,
+    read_vocabularies,
+)
 from allyouneed.interop.originals import RealMarian
 
 _FACTOR = "_QuantMultA"
@@ -50,10 +64,10 @@ _KNOWN: dict[str, tuple[object, ...]] = {
 }
 """Setting -> values that are supported, as texts; other values change what the model computes."""
 _CODES = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
-"""What is done before and after each sub-layer, and after the last: normalisation after each sum."""
+"""Codes of the operations before and after each sub-layer, and after the last: normalisation after sums."""
 
 
-def is_one(path: Path) -> bool:
+def recognises(path: Path) -> bool:
     """Whether a file, or the only such file of a folder, looks like a model of Marian."""
     return bool(_models_in(path)) if path.is_dir() else _is_model(path)
 
@@ -66,65 +80,27 @@ def read(path: Path) -> Imported:
     """
     file = _file_of(path)
     arrays, is_rounded = (read_archive(file), False) if file.suffix == ".npz" else read_arrays(file)
-    is_shared = _is_shared(_settings(file, arrays))
-    found = imported(file, arrays, vocabularies := read_vocabularies(file, is_shared=is_shared))
-    found = replace(found, config=found.config.replace(search=marian_search(file)))
-    if not is_rounded:
-        return found
-    return replace(
-        found,
-        load=lambda: RealMarian(file, vocabularies, arrays),
-        notices=["its weights are rounded to integers, and are kept so; they are proved as floats"],
-    )
-
-
-def imported(file: Path, arrays: Mapping[str, Tensor | bytes], vocabularies: Vocabularies) -> Imported:
-    """The model of named arrays, one of which is its configuration.
-
-    Args:
-        file: Where they are from.
-        arrays: Name -> tensor, and `CONFIG` -> YAML.
-        vocabularies: The vocabularies of both sides.
-
-    Raises:
-        ModelError: The arrays do not fit a supported architecture.
-    """
     settings = _settings(file, arrays)
+    vocabularies, files = read_vocabularies(file, is_shared=_is_shared(settings))
     tensors = Tensors({name: array for name, array in arrays.items() if isinstance(array, Tensor)}, file)
     tensors.drop(*(name for name in arrays if name.endswith(_FACTOR)))
-    layers = _Layers(tensors, settings, file)
-    orders = vocabularies.orders
-    weights = _embeddings(tensors, settings, orders, layers.width)
-    tied = {1: "all", 2: "target", 3: "none"}[sum(".matrices." in name for name in weights)]
-    weights |= layers.stacks()
+    model = _model(settings, file)
+    weights = _embeddings(tensors, settings, vocabularies.orders, model["d_model"])
+    weights |= _layers(tensors, model)
     tensors.drop("decoder_c_tt", "encoder_c_tt")
     tensors.require_empty()
-    config = config_of(
-        file,
-        model={
-            "source_vocab_size": len(orders[0]),
-            "target_vocab_size": len(orders[1]),
-            **layers.config(),
-            "tied_embeddings": tied,
-            "output_bias": True,
-            "decoder_start": "zeros",
-            "positions": "concatenated",
-            "layer_norm_epsilon": 1e-6,
-        },
-        data={
-            "tokenizer": "sentencepiece",
-            "vocab_size": len(orders[1]),
-            "joint_vocabulary": vocabularies.tokenizers[0] == vocabularies.tokenizers[1],
-        },
-        search={"length_normalization": "average"},
-    )
+    search = {"length_normalization": "average"} | marian_search(file)
+    names = vocabularies.tokenizers[0].names, vocabularies.tokenizers[1].names
     return Imported(
         file,
-        config,
+        config_of(file, vocabularies, weights, model, search=search),
         weights,
         *vocabularies.tokenizers,
         package="pymarian",
-        load=lambda: RealMarian(file, vocabularies),
+        load=lambda: RealMarian(file, names, files, arrays if is_rounded else None),
+        notices=["its weights are rounded to integers, and are kept so; they are proved as floats"]
+        if is_rounded
+        else [],
     )
 
 
@@ -167,118 +143,105 @@ def _embeddings(
 ) -> dict[str, Tensor]:
     """The matrices and the bias in our order."""
     sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
-    found = {}
     if _is_shared(settings):
-        shared = tensors.take("Wemb", sizes[0], width)
-        found["embeddings.matrices.shared"] = orders[0].rows(shared)
+        source = target = output = tensors.take("Wemb", sizes[0], width)
     else:
-        found["embeddings.matrices.source"] = orders[0].rows(tensors.take("encoder_Wemb", sizes[0], width))
-        found["embeddings.matrices.target"] = orders[1].rows(tensors.take("decoder_Wemb", sizes[1], width))
+        source = tensors.take("encoder_Wemb", sizes[0], width)
+        target = output = tensors.take("decoder_Wemb", sizes[1], width)
         if settings.get("tied-embeddings") != "true":
             output = (
                 tensors.take("decoder_ff_logit_out_Wt", sizes[1], width)
                 if "decoder_ff_logit_out_Wt" in tensors
                 else tensors.take("decoder_ff_logit_out_W", width, sizes[1]).T
             )
-            found["embeddings.matrices.output"] = orders[1].rows(output)
     bias = (
         torch.zeros(sizes[1])
         if settings.get("output-omit-bias") == "true"
         else tensors.take("decoder_ff_logit_out_b", 1, sizes[1])[0]
     )
-    return {**found, "embeddings.bias": orders[1].bias(bias)}
+    return embedding_weights(orders, source, target, output, bias)
 
 
-class _Layers:
-    """The layers of encoder and decoder, and the settings that they have."""
+def _model(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The settings of `ModelConfig`.
 
-    def __init__(self, tensors: Tensors, settings: Mapping[str, Any], path: Path) -> None:
-        self._tensors, self._path = tensors, path
-        for name, wanted in _CODES.items():
-            if (found := settings.get(f"transformer-{name}", wanted)) != wanted:
-                raise ModelError(
-                    f"{path}: transformer-{name} = {found!r} is not supported; only normalisation after each "
-                    "sum is, as Marian's other kind normalises queries without their keys and values"
-                )
-        self.width = self._size(settings, "dim-emb")
-        self._inner = self._size(settings, "transformer-dim-ffn")
-        other = settings.get("transformer-decoder-dim-ffn", "0")
-        if other not in ("0", str(self._inner)):
-            raise ModelError(f"{path}: transformer-decoder-dim-ffn = {other!r} differs from the encoder's")
-        self._heads = self._size(settings, "transformer-heads")
-        self._depths = self._size(settings, "enc-depth"), self._size(settings, "dec-depth")
-        self._activation = str(settings.get("transformer-ffn-activation", "swish"))
-        self._is_recurrent = settings.get("transformer-decoder-autoreg") == "rnn"
-        if self._is_recurrent and settings.get("dec-cell") != "ssru":
+    Raises:
+        ModelError: A setting is missing or not supported.
+    """
+    for name, wanted in _CODES.items():
+        if (found := settings.get(f"transformer-{name}", wanted)) != wanted:
             raise ModelError(
-                f"{path}: dec-cell = {settings.get('dec-cell')!r} is not supported; only ssru is"
+                f"{path}: transformer-{name} = {found!r} is not supported; only normalisation after each "
+                "sum is, as Marian's other kind normalises queries without their keys and values"
             )
+    inner = _size(settings, "transformer-dim-ffn", path)
+    other = settings.get("transformer-decoder-dim-ffn", "0")
+    if other not in ("0", str(inner)):
+        raise ModelError(f"{path}: transformer-decoder-dim-ffn = {other!r} differs from the encoder's")
+    is_recurrent = settings.get("transformer-decoder-autoreg") == "rnn"
+    if is_recurrent and settings.get("dec-cell") != "ssru":
+        raise ModelError(f"{path}: dec-cell = {settings.get('dec-cell')!r} is not supported; only ssru is")
+    return {
+        "d_model": _size(settings, "dim-emb", path),
+        "d_ff": inner,
+        "num_heads": _size(settings, "transformer-heads", path),
+        "num_layers": _size(settings, "enc-depth", path),
+        "num_decoder_layers": _size(settings, "dec-depth", path),
+        "activation": str(settings.get("transformer-ffn-activation", "swish")),
+        "autoregression": "ssru" if is_recurrent else "attention",
+        **{"decoder_start": "zeros", "positions": "concatenated", "layer_norm_epsilon": 1e-6},
+    }
 
-    def _size(self, settings: Mapping[str, Any], name: str) -> int:
-        size = whole_number(value := settings.get(name))
-        if size is None or not 0 < size <= 1_000_000:
-            raise ModelError(f"{self._path}: {name} = {value!r} is no size; take another copy")
-        return size
 
-    def config(self) -> dict[str, Any]:
-        """Settings of `ModelConfig`."""
-        encoder, decoder = self._depths
-        return {
-            **{"d_model": self.width, "d_ff": self._inner, "num_heads": self._heads},
-            **{"num_layers": encoder, "num_decoder_layers": None if decoder == encoder else decoder},
-            "activation": self._activation,
-            "autoregression": "ssru" if self._is_recurrent else "attention",
-        }
+def _size(settings: Mapping[str, Any], name: str, path: Path) -> int:
+    size = whole_number(value := settings.get(name))
+    if size is None or not 0 < size <= 1_000_000:
+        raise ModelError(f"{path}: {name} = {value!r} is no size; take another copy")
+    return size
 
-    def stacks(self) -> dict[str, Tensor]:
-        """The weights of all layers."""
-        found: dict[str, Tensor] = {}
-        for stack, depth in zip(("encoder", "decoder"), self._depths, strict=True):
-            for number in range(depth):
-                parts = self._layer(f"{stack}_l{number + 1}", stack)
-                found |= {f"{stack}.{number}.{name}": tensor for name, tensor in parts.items()}
-        return found
 
-    def _layer(self, prefix: str, stack: str) -> dict[str, Tensor]:
-        parts = {}
-        if stack == "decoder" and self._is_recurrent:
-            take, width = self._tensors.take, self.width
-            parts["self_attention.candidate.weight"] = take(f"{prefix}_rnn_W", width, width).T
-            parts["self_attention.forget.weight"] = take(f"{prefix}_rnn_Wf", width, width).T
-            parts["self_attention.forget.bias"] = take(f"{prefix}_rnn_bf", 1, width)[0]
-            norm = self._normalisation(f"{prefix}_rnn_ffn_ln")
-        else:
-            parts |= self._maps(f"{prefix}_self", {"query_key_value": "qkv", "output": "o"}, "self_attention")
-            norm = self._normalisation(f"{prefix}_self_Wo_ln")
-        parts |= {f"after_self_attention.norm.{kind}": tensor for kind, tensor in norm.items()}
-        if stack == "decoder":
-            names = {"query": "q", "key_value": "kv", "output": "o"}
-            parts |= self._maps(f"{prefix}_context", names, "cross_attention")
-            norm = self._normalisation(f"{prefix}_context_Wo_ln")
-            parts |= {f"after_cross_attention.norm.{kind}": tensor for kind, tensor in norm.items()}
-        for name, number, inputs, outputs in (
-            ("inner", 1, self.width, self._inner),
-            ("outer", 2, self._inner, self.width),
-        ):
-            weight = self._tensors.take(f"{prefix}_ffn_W{number}", inputs, outputs).T
-            parts[f"feed_forward.{name}.weight"] = weight
-            parts[f"feed_forward.{name}.bias"] = self._tensors.take(f"{prefix}_ffn_b{number}", 1, outputs)[0]
-        norm = self._normalisation(f"{prefix}_ffn_ffn_ln")
-        return parts | {f"after_feed_forward.norm.{kind}": tensor for kind, tensor in norm.items()}
+_LAYER = {
+    "self_attention.query_key_value": ["self_{}q", "self_{}k", "self_{}v"],
+    "self_attention.output": ["self_{}o"],
+    "after_self_attention.norm": ["self_Wo"],
+    "cross_attention.query": ["context_{}q"],
+    "cross_attention.key_value": ["context_{}k", "context_{}v"],
+    "cross_attention.output": ["context_{}o"],
+    "after_cross_attention.norm": ["context_Wo"],
+    "feed_forward.inner": ["ffn_{}1"],
+    "feed_forward.outer": ["ffn_{}2"],
+    "after_feed_forward.norm": ["ffn_ffn"],
+}
+"""Our part of a layer -> Marian's, with a gap for the `W` of a weight or the `b` of a bias."""
+_RECURRENT = {
+    "self_attention.candidate": ["rnn_{}"],
+    "self_attention.forget": ["rnn_{}f"],
+    "after_self_attention.norm": ["rnn_ffn"],
+}
+"""The parts that a decoder with recurrent units has in place of self-attention."""
 
-    def _maps(self, prefix: str, names: Mapping[str, str], module: str) -> dict[str, Tensor]:
-        """Linear maps, each joined from one or more of Marian's, which multiply from the other side."""
-        take, width = self._tensors.take, self.width
-        parts = {}
-        for name, letters in names.items():
-            weights = [take(f"{prefix}_W{letter}", width, width).T for letter in letters]
-            biases = [take(f"{prefix}_b{letter}", 1, width)[0] for letter in letters]
-            parts[f"{module}.{name}.weight"] = torch.cat(weights)
-            parts[f"{module}.{name}.bias"] = torch.cat(biases)
-        return parts
 
-    def _normalisation(self, name: str) -> dict[str, Tensor]:
-        return {
-            "weight": self._tensors.take(f"{name}_scale", 1, self.width)[0],
-            "bias": self._tensors.take(f"{name}_bias", 1, self.width)[0],
-        }
+def _layers(tensors: Tensors, model: Mapping[str, Any]) -> dict[str, Tensor]:
+    """The weights of all layers; Marian's linear maps multiply from the other side."""
+    width, sizes = model["d_model"], (model["d_model"], model["d_ff"])
+
+    def linear(stack: str, layer: int, name: str, outputs: int, inputs: int) -> Pair:
+        weight, bias = (f"{stack}_l{layer + 1}_{name.format(kind)}" for kind in "Wb")
+        has_bias = name != _RECURRENT["self_attention.candidate"][0]
+        return (
+            tensors.take(weight, inputs, outputs).T,
+            tensors.take(bias, 1, outputs)[0] if has_bias else None,
+        )
+
+    def norm(stack: str, layer: int, name: str) -> Pair:
+        prefix = f"{stack}_l{layer + 1}_{name}_ln"
+        return tensors.take(f"{prefix}_scale", 1, width)[0], tensors.take(f"{prefix}_bias", 1, width)[0]
+
+    of_decoder = _LAYER
+    if model["autoregression"] == "ssru":
+        rest = {ours: theirs for ours, theirs in _LAYER.items() if "self_attention" not in ours}
+        of_decoder = _RECURRENT | rest
+    return {
+        **layer_weights((model["num_layers"], 0), sizes, _LAYER, linear, norm),
+        **layer_weights((0, model["num_decoder_layers"]), sizes, of_decoder, linear, norm),
+    }

@@ -2,14 +2,16 @@
 
 import contextlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import tokenizers
 import torch
 from safetensors.torch import save_file
 from tokenizers.processors import TemplateProcessing
+from torch import Tensor, nn
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -18,9 +20,9 @@ from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
-from allyouneed.interop.marian_weights import marian_weights
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
+from allyouneed.model.layers import DecoderLayer
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -235,3 +237,110 @@ def no_progress_bar() -> Iterator[None]:
     finally:
         if shown:
             logging.enable_progress_bar()
+
+
+LAYER = {
+    "self_attention.query_key_value": [f"self_attn.{each}_proj" for each in "qkv"],
+    "self_attention.output": ["self_attn.out_proj"],
+    "after_self_attention.norm": ["self_attn_layer_norm"],
+    "cross_attention.query": ["encoder_attn.q_proj"],
+    "cross_attention.key_value": [f"encoder_attn.{each}_proj" for each in "kv"],
+    "cross_attention.output": ["encoder_attn.out_proj"],
+    "after_cross_attention.norm": ["encoder_attn_layer_norm"],
+    "feed_forward.inner": ["fc1"],
+    "feed_forward.outer": ["fc2"],
+    "after_feed_forward.norm": ["final_layer_norm"],
+}
+"""Our part of a layer -> Marian's as transformers names it."""
+WRITING = "self_attention.output", "cross_attention.output", "feed_forward.outer", ".norm"
+"""Parts of names of maps and normalisations that write into the residual stream; the others read it."""
+MARIAN_EPSILON = 1e-5
+"""PyTorch's default epsilon, which Marian uses in every normalisation."""
+
+Named = Iterator[tuple[str, Tensor]]
+
+
+class _Stream(NamedTuple):
+    """The residual stream at some point of Marian: ours times `scale`, with its dimensions in `order`."""
+
+    order: Tensor
+    scale: float
+
+    def read(self, weight: Tensor) -> Tensor:
+        """Convert a matrix that is applied to our stream into one for Marian's stream."""
+        return weight[:, self.order] / self.scale
+
+    def write(self, weight: Tensor) -> Tensor:
+        """Convert a matrix or vector that writes our stream into one that writes Marian's."""
+        return weight[self.order] * self.scale
+
+
+def marian_weights(model: Transformer) -> Named:
+    """Name and tensor of each Marian weight, for heads of d_model / num_heads and sinusoidal positions.
+
+    Marian differs from the paper's architecture in two ways. Both are compensated by a change of basis of the
+    residual stream, which sub-layers read from and add to:
+
+    - Its sinusoids have all sines before all cosines: the dimensions of the stream are put in that order.
+    - Its normalisations always add 1e-5 to the variance. `LayerNorm(s x)` with epsilon e equals
+      `LayerNorm(x)` with epsilon e / s^2, so the stream is scaled by s = sqrt(1e-5 / epsilon).
+
+    Sinusoids cannot be scaled, so the first normalisations of encoder and decoder keep Marian's epsilon. With
+    the paper's 1e-6 this shrinks their outputs by a few millionths; everything else is exact.
+    """
+    config = model.config
+    even_before_odd = torch.arange(config.d_model).view(-1, 2).T.flatten()
+    plain = _Stream(even_before_odd, 1.0)
+    scaled = _Stream(even_before_odd, math.sqrt(MARIAN_EPSILON / config.layer_norm_epsilon))
+    yield from _embeddings(model, plain)
+    yield from _stack("model.encoder.layers", list(model.encoder), plain, scaled)
+    yield from _stack("model.decoder.layers", list(model.decoder), plain, scaled)
+
+
+def _embeddings(model: Transformer, stream: _Stream) -> Named:
+    """The embeddings; tied ones appear once, under the name that Marian ties the others to."""
+    source, target, output = (stream.read(model.embeddings.matrix(r)) for r in ("source", "target", "output"))
+    tied = model.config.tied_embeddings
+    if tied == "all":
+        yield "model.shared.weight", source
+    else:
+        yield "model.encoder.embed_tokens.weight", source
+        yield "model.decoder.embed_tokens.weight", target
+    if tied == "none":
+        yield "lm_head.weight", output
+    bias = model.embeddings.bias
+    yield "final_logits_bias", torch.zeros(1, len(output)) if bias is None else bias[None]
+
+
+def _stack(name: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Stream) -> Named:
+    """Convert the layers of one stack; the stream is scaled from the first normalisation up to the last."""
+    for number, layer in enumerate(layers):
+        before = plain if number == 0 else scaled
+        after = plain if number == len(layers) - 1 else scaled
+        parts = _layer(layer, before, scaled, after, memory=plain)
+        yield from ((f"{name}.{number}.{part}", tensor) for part, tensor in parts)
+
+
+def _layer(layer: nn.Module, before: _Stream, within: _Stream, after: _Stream, memory: _Stream) -> Named:
+    """Convert a layer, whose parts read and write the stream at different points."""
+    points = {
+        **{"self_attention.query_key_value": before, "self_attention.output": before},
+        **{"cross_attention.key_value": memory, "after_feed_forward.norm": after},
+    }
+    for ours, names in LAYER.items():
+        if "cross_attention" in ours and not isinstance(layer, DecoderLayer):
+            continue
+        module, stream = cast("nn.Linear | nn.LayerNorm", layer.get_submodule(ours)), points.get(ours, within)
+        weight, bias = module.weight, _bias(module)
+        if ours.endswith(WRITING):
+            weight, bias = stream.write(weight), stream.write(bias)
+        else:
+            weight = stream.read(weight)
+        parts = zip(names, weight.chunk(len(names)), bias.chunk(len(names)), strict=True)
+        for name, weights, biases in parts:
+            yield f"{name}.weight", weights
+            yield f"{name}.bias", biases
+
+
+def _bias(module: nn.Linear | nn.LayerNorm) -> Tensor:
+    return torch.zeros(module.weight.size(0)) if module.bias is None else module.bias

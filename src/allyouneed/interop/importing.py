@@ -33,27 +33,27 @@ _TEXTS = [text.replace("</s> <unk> ", "") for text in SENTENCES]
 
 
 @dataclass(frozen=True)
-class Format:
+class ImportFormat:
     """A format that can be imported."""
 
-    is_one: Callable[[Path], bool]
+    recognises: Callable[[Path], bool]
     """Whether a path looks like a model in this format."""
     read: Callable[[Path], Imported]
     """Reads such a model."""
 
 
-FORMATS: Mapping[str, Format] = {
-    "huggingface": Format(from_huggingface.is_one, from_huggingface.read),
-    "ctranslate2": Format(from_ctranslate2.is_one, from_ctranslate2.read),
-    "argos": Format(from_argos.is_one, from_argos.read),
-    "marian": Format(from_marian.is_one, from_marian.read),
+FORMATS: Mapping[str, ImportFormat] = {
+    "huggingface": ImportFormat(from_huggingface.recognises, from_huggingface.read),
+    "ctranslate2": ImportFormat(from_ctranslate2.recognises, from_ctranslate2.read),
+    "argos": ImportFormat(from_argos.recognises, from_argos.read),
+    "marian": ImportFormat(from_marian.recognises, from_marian.read),
 }
 """Name -> format, in the order in which a path is looked at."""
 
 
 @dataclass(frozen=True)
 class Proof:
-    """What is known of an imported model."""
+    """An imported model, and how well it agrees with its own software."""
 
     format: str
     difference: float | None
@@ -61,7 +61,7 @@ class Proof:
     package: str
     """Python package of the software."""
     notices: Sequence[str]
-    """What the user should know."""
+    """Remarks for the user."""
 
 
 def import_model(
@@ -107,7 +107,7 @@ def import_model(
 
 def _format_of(path: Path) -> str:
     for name, form in FORMATS.items():
-        if form.is_one(path):
+        if form.recognises(path):
             return name
     if (path / CONFIG).exists() and (path / WEIGHTS).exists():
         read_manifest(path, "model")

@@ -16,7 +16,6 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order, Scored
 from allyouneed.interop.foreign_files import folder_with, json_object
 from allyouneed.interop.huggingface import no_progress_bar
-from allyouneed.interop.marian_vocabularies import Vocabularies
 from allyouneed.interop.parity import Ids
 from allyouneed.model.positional_encoding import SinusoidalPositions
 from allyouneed.symbols import END
@@ -31,11 +30,8 @@ FILES = (
 class RealCTranslate2:
     """The model in CTranslate2 on the CPU in float32; an `Original`.
 
-    Args:
-        path: The folder.
-        orders: The vocabularies of both sides in our order.
-        names: The entries of both sides in CTranslate2's order.
-        ends: Whether the end symbol is a part of the sources that CTranslate2 gets.
+    `names` are the entries of both sides in CTranslate2's order. If `ends`, the sources that it gets have an
+    end symbol.
     """
 
     def __init__(
@@ -97,7 +93,7 @@ _SETTINGS = (
     *("share_encoder_decoder_embeddings", "tie_word_embeddings"),
     *("pad_token_id", "eos_token_id", "decoder_start_token_id", "forced_eos_token_id"),
 )
-"""Settings in `config.json` on which depends what a model computes."""
+"""Settings in `config.json` that change results."""
 _SYMBOLS = "unk_token", "eos_token", "pad_token", "additional_special_tokens"
 _OF_TOKENS: dict[str, tuple[str, ...]] = {
     "tokenizer_config.json": (
@@ -106,16 +102,13 @@ _OF_TOKENS: dict[str, tuple[str, ...]] = {
     "special_tokens_map.json": _SYMBOLS,
     "added_tokens.json": (),
 }
-"""Files of the tokeniser -> the settings in them on which depends how it splits; all if none is named."""
+"""Files of the tokeniser -> their settings that change how it splits; all if none is named."""
 
 
 class TransformersMarian:
     """The model in transformers; an `Original`.
 
-    Args:
-        path: The folder.
-        settings: What is known of the content of its JSON files; see `known_settings`.
-        orders: The vocabularies of both sides in our order.
+    `settings` are those of `known_settings`.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any], orders: tuple[Order, Order]) -> None:
@@ -178,10 +171,6 @@ class TransformersMarian:
 def known_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON files in a folder as transformers gets them, without settings that name other files or code.
 
-    Args:
-        path: The folder.
-        settings: The content of its `config.json`.
-
     Raises:
         ModelError: A file is too large, no regular file, or not JSON.
     """
@@ -208,18 +197,18 @@ _LINE = re.compile(r"(\d+) \|\|\| (.*?) \|\|\| WordScores= ?(.*?) \|\|\| ")
 class RealMarian:
     """The model in Marian on one thread; an `Original`.
 
-    Marian does not score given pieces, so the hypotheses that it writes itself are compared.
-
-    Args:
-        model: The `.npz` or `.bin` file.
-        vocabularies: The vocabularies of both sides.
-        arrays: The arrays that Marian gets instead of the file's, if given: tensors, and others as bytes.
+    Marian does not score given pieces, so the hypotheses that it writes itself are compared. It reads
+    `arrays`, if given, in place of those of the file.
     """
 
     def __init__(
-        self, model: Path, vocabularies: Vocabularies, arrays: Mapping[str, Tensor | bytes] | None = None
+        self,
+        model: Path,
+        names: tuple[Sequence[str], Sequence[str]],
+        files: tuple[Path, Path],
+        arrays: Mapping[str, Tensor | bytes] | None = None,
     ) -> None:
-        self._model, self._files = model, vocabularies.files
+        self._model, self._files = model, files
         if arrays is not None:
             folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
@@ -229,7 +218,7 @@ class RealMarian:
                 for name, array in arrays.items()
             }
             np.savez(self._model, **contents)  # type: ignore[arg-type]
-        self._source, self._target = (tokenizer.names for tokenizer in vocabularies.tokenizers)
+        self._source, self._target = names
         self._ids = {name: token for token, name in enumerate(self._target)}
 
     def encode(self, text: str) -> None:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allyouneed.model.dropout import Dropout
-from allyouneed.model.masks import ImplicitMask, Positions
-from allyouneed.model.packing import PackedMask
+from allyouneed.model.masks import ImplicitMask, PackedMask, Positions
 from allyouneed.model.relative_positions import RelativePositions
 
 _FLASH_TYPES = torch.float16, torch.bfloat16

@@ -14,8 +14,7 @@ from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
 from allyouneed.model.experts import Experts
-from allyouneed.model.packing import PackedIds
-from allyouneed.model.rivals.convolution import Convolution
+from allyouneed.model.masks import PackedIds
 
 State = tuple[Tensor, ...]
 """The state of a decoder after the tokens it has read: tensors (sentences, beams, ...) of constant size."""
@@ -86,6 +85,14 @@ def build_experts(config: ModelConfig) -> Experts:
     )
 
 
+class Freezable(ABC):
+    """Base of modules that can cache what depends on their weights alone."""
+
+    @abstractmethod
+    def freeze(self) -> None:
+        """Cache it; the weights must not change from now on."""
+
+
 @dataclass(frozen=True)
 class Memory:
     """The encoded sources that a decoder reads."""
@@ -145,7 +152,7 @@ class StepwiseModel(EncoderDecoder):
         shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
         model = copy.deepcopy(self, shared)
         for module in model.modules():
-            if isinstance(module, Convolution):
+            if isinstance(module, Freezable):
                 module.freeze()
         return model
 

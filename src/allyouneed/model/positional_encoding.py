@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from allyouneed.model.packing import sent
+from allyouneed.model.masks import sent
 
 _SHORTEST_TABLE = 512
 

@@ -22,9 +22,8 @@ from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.guided_alignment import GuidedAttention
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual
-from allyouneed.model.masks import ImplicitMask, causal_mask, padding_mask
+from allyouneed.model.masks import ImplicitMask, PackedIds, PackedMask, causal_mask, padding_mask
 from allyouneed.model.neighbourhood import NeighbourhoodMask
-from allyouneed.model.packing import PackedIds, PackedMask
 from allyouneed.model.positional_encoding import Encodings, TargetSpace, build_positions
 from allyouneed.model.relative_positions import SCHEMES
 from allyouneed.model.ssru import SSRU

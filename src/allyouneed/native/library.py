@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import torch  # also because ready-made libraries use its OpenMP
 
+from allyouneed.config.environment import is_ours, user_cache
 from allyouneed.errors import printable, say
-from allyouneed.hardware.user_cache import is_ours, user_cache
 from allyouneed.native import isa
 from allyouneed.native.compiler import COMPILERS, SOURCES, compile_library, find, library_name
 from allyouneed.native.header import functions
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     library: Any
     """None if there is none."""
     origin: str
-    """What made the library, or why there is none."""
+    """The origin of the library, or the reason why there is none."""
 
 
 class _Failure(NamedTuple):

@@ -90,7 +90,7 @@ class StackSettings:
 
 @dataclass(frozen=True)
 class Tables:
-    """What is added at each position; a table covers all positions that are read.
+    """Tables of positional encodings; each covers all positions that are read.
 
     Args:
         encodings: Vectors added to the embeddings; None for no encodings.

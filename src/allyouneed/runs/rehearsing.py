@@ -26,10 +26,11 @@ from allyouneed.runs.run_configuration import completed, run_config, training_pa
 from allyouneed.runs.starting import require_run, require_state
 from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
 from allyouneed.training.accumulation import Say
-from allyouneed.training.batches import Schedule, schedule_of
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
+from allyouneed.training.optimizer import moments_per_weight
+from allyouneed.training.trainer import Schedule, schedule_of
 from allyouneed.training.warm_up import warm_up_remark
 
 _WARM_UP_SECONDS = 5.0
@@ -251,7 +252,7 @@ def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
         DiskError: There is too little disk space to start.
     """
     checkpoint = _FLOAT_BYTES * parameters
-    state = 2 * checkpoint  # Adam's moments
+    state = moments_per_weight(config.training) * checkpoint
     num_checkpoints = config.training.keep_checkpoints + 2  # the best; the next
     most = num_checkpoints * checkpoint + (KEPT_STATES + 1) * state
     path = directory.path

@@ -18,7 +18,7 @@ from allyouneed.model.architectures import outline_model
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.training.optimizer import require_some_trainable
+from allyouneed.training.optimizer import moments_per_weight, require_some_trainable
 
 
 class TrainingPairs(NamedTuple):
@@ -149,7 +149,8 @@ def completed(
             "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
         },
     )
-    kept_here = 1 if training.sharded or device.type != "cpu" else 4  # weights; gradients, Adam's moments
+    is_here = not training.sharded and device.type == "cpu"
+    kept_here = 2 + moments_per_weight(training) if is_here else 1  # weights; gradients, moments
     require_memory(kept_here * 4 * count_parameters(complete.model))
     if training.frozen:
         require_some_trainable(outline_model(complete.model), training.frozen)

@@ -26,10 +26,9 @@ from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
-from allyouneed.training.meters import Best
+from allyouneed.training.meters import LOSS_ALONE, Best, Validation
 from allyouneed.training.saves import save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
-from allyouneed.training.validation import LOSS_ALONE, Validation
 from allyouneed.training.warm_up import WarmUpWatch
 
 
@@ -143,7 +142,7 @@ def _judge_by(validation: Validation, trainer: Trainer, say: Callable[[str], Non
 
 def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Callable[[str], None]) -> None:
     """Restore the run's latest state, or load the model that it continues, and record its configuration."""
-    trainer.run.require_space(save_bytes(trainer.model))
+    trainer.run.require_space(save_bytes(trainer.model, trainer.config.training))
     training = trainer.config.training
     if steps:
         _resume(trainer, steps, say)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
-from allyouneed.inference.batching import Load
+from allyouneed.inference.search_plan import Load
 from allyouneed.serve.errors import Refusal
 
 _SECONDS_REMEMBERED = 2.0

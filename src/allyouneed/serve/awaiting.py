@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from allyouneed.errors import DataError, UserError
-from allyouneed.inference.batching import Load
+from allyouneed.inference.search_plan import Load
 from allyouneed.serve.errors import Refusal
 
 Result = TypeVar("Result")

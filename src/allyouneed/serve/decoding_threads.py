@@ -9,8 +9,8 @@ import torch
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.hardware.processor import available_cores
-from allyouneed.inference.batching import Batching
 from allyouneed.inference.scheduler import Scheduler
+from allyouneed.inference.search_plan import Batching
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service

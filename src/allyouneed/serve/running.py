@@ -19,7 +19,7 @@ from allyouneed.serve.models import ServedModel, newer
 from allyouneed.serve.process import read_token, serve
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
-from allyouneed.storage.urls import url_of
+from allyouneed.storage.publish.disk import url_of
 
 _SECONDS_BETWEEN_LOOKS, _LOOKS_BETWEEN_REQUESTS = 2.0, 30
 """Models at URLs are looked at less often, as each look is a request to their place."""

@@ -27,7 +27,7 @@ CONFIG = "config.toml"
 _MOMENTS = "state.safetensors"
 _PROGRESS = "state.json"
 _MAX_HEADER_BYTES = 100_000_000
-"""What safetensors itself allows."""
+"""The limit of safetensors itself."""
 
 Weights = dict[str, Tensor]
 Attachments = Mapping[str, bytes]
@@ -61,13 +61,7 @@ def save_checkpoint(
 ) -> None:
     """Publish a model directory.
 
-    Args:
-        directory: Path of the new directory.
-        config: Configuration of the model.
-        weights: Weights by name.
-        attachments: Further files, such as tokenisers.
-        facts: Additional keys for the manifest.
-        replace: Whether an existing model directory may be replaced.
+    `facts` are additional keys for the manifest; if `replace`, an existing model may be replaced.
     """
     with publish_directory(directory, "model", facts, replace=replace) as aside:
         write_checkpoint(aside, config, weights, attachments)
@@ -84,9 +78,7 @@ def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attac
 def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpoint:
     """Read a model directory and check every byte against its manifest.
 
-    Args:
-        directory: A model directory.
-        attachments: Names of files that the directory must contain besides weights and configuration.
+    `attachments` are files that it must have besides weights and configuration.
 
     Raises:
         ModelError: The directory is damaged or is not a model directory.
@@ -104,7 +96,7 @@ def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpo
 def save_training_state(
     directory: Path, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
 ) -> None:
-    """Publish the data that resuming needs besides the checkpoint: Adam's moments, and `progress` as JSON.
+    """Publish what resuming needs besides the checkpoint: the optimizer's moments, and `progress` as JSON.
 
     An existing state at `directory` is replaced.
     """
@@ -121,6 +113,8 @@ def save_training_state(
 def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Load the moments saved in `directory` into `optimizer` and return the progress saved with them.
 
+    The optimizer has tensors for all of them.
+
     Raises:
         ModelError: The directory is damaged or belongs to another model.
     """
@@ -130,10 +124,10 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
     for index, parameter in enumerate(parameters):
-        shapes = {"step": (), "exp_avg": parameter.shape, "exp_avg_sq": parameter.shape}
+        shapes = {key: tensor.shape for key, tensor in optimizer.state[parameter].items()}
         of_parameter = {key: moments.pop(f"{index}.{key}") for key in shapes if f"{index}.{key}" in moments}
         if of_parameter and {key: tensor.shape for key, tensor in of_parameter.items()} != shapes:
-            fault = f"has the wrong Adam moments for parameter {index}; take another copy"
+            fault = f"has the wrong moments for parameter {index}; take another copy"
             raise ModelError(f"{directory / _MOMENTS}: {fault}")
         if of_parameter:
             state[index] = of_parameter

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from allyouneed.errors import DiskError, UsageError, UserError
-from allyouneed.storage.publish.disk import disk_errors
+from allyouneed.storage.publish.disk import disk_errors, url_of
 from allyouneed.storage.publish.file import replaced_file
-from allyouneed.storage.urls import url_of
 
 PAUSES = 0.25, 0.5, 1, 2, 4
 """Seconds before each further attempt."""

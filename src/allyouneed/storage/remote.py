@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from allyouneed.config.environment import user_cache
 from allyouneed.errors import LockedError, ModelError, UsageError
-from allyouneed.hardware.user_cache import user_cache
 from allyouneed.storage.locations import Location
 from allyouneed.storage.publish import (
     MANIFEST,
@@ -19,9 +19,9 @@ from allyouneed.storage.publish import (
     require_free,
     require_space,
 )
+from allyouneed.storage.publish.disk import url_of
 from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest, require_directory
 from allyouneed.storage.publish.workplace import LeftoverError
-from allyouneed.storage.urls import url_of
 
 _UNFINISHED = "unfinished.json"
 _NOT_FACTS = ("kind", "format_version", "files")

@@ -26,8 +26,8 @@ from allyouneed.storage.publish import (
     take_lock,
     write_text,
 )
+from allyouneed.storage.publish.disk import require_local
 from allyouneed.storage.remote import local_copy
-from allyouneed.storage.urls import require_local
 
 KEPT_STATES = 2
 _STEP = "step-"
@@ -66,9 +66,6 @@ class RunDirectory:
         These are the multiples of `every` and the last update of a run that has ended; if none of these
         exists, all checkpoints. Checkpoints saved for the best validation or at an interruption do not count
         as scheduled, nor does step 0, the model that a run continues.
-
-        Args:
-            every: Value of `training.checkpoint_every_steps`.
         """
         steps, ended_at = self.checkpoint_steps(), self._ended_at()
         made = [step for step in steps if step > 0]
@@ -88,9 +85,6 @@ class RunDirectory:
 
     def require_space(self, save_bytes: int) -> None:
         """Check that the disk has room for the saves that are kept plus the one being written.
-
-        Args:
-            save_bytes: Size in bytes of a checkpoint and its state together.
 
         Raises:
             DiskError: There is too little room.
@@ -116,11 +110,6 @@ class RunDirectory:
         The checkpoint and state of `step` are read back and checked first. The best checkpoint is kept, and
         so is every checkpoint that a kept state belongs to. Everything of steps after `step` is kept, too: it
         may be damaged, and a run resumed from an earlier step cannot tell until it reaches that step again.
-
-        Args:
-            step: Step that was saved last.
-            keep_checkpoints: Number of scheduled checkpoints to keep.
-            every: Value of `training.checkpoint_every_steps`.
 
         Raises:
             ModelError: The checkpoint or state of `step` is damaged; nothing is deleted.

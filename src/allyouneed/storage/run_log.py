@@ -21,9 +21,6 @@ class RunLog:
 
     If a killed run left an incomplete last line, a newline is added after it; readers skip such a line.
 
-    Args:
-        path: The log; created if missing.
-
     Raises:
         UsageError: `path` is a pipe or a device.
         DiskError: The log could not be opened, written or synced.

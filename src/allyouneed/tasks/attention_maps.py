@@ -13,8 +13,13 @@ from allyouneed.data.words import Span, group_pieces, in_print, split_at_spaces,
 from allyouneed.explorer import attention_frame
 from allyouneed.explorer.page import MOST_WEIGHTS, too_many_weights
 from allyouneed.inference.alignment import Links, align, align_words, alignment_heads
-from allyouneed.inference.attention_capture import AttentionWeights
-from allyouneed.inference.attention_measures import agreement, measure, merge_pieces, strongest_links
+from allyouneed.inference.attention_weights import (
+    AttentionWeights,
+    agreement,
+    measure,
+    merge_pieces,
+    strongest_links,
+)
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START
 
 FORMAT: Final = "allyouneed attention 1"

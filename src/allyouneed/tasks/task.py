@@ -15,7 +15,7 @@ from allyouneed.errors import DataError
 from allyouneed.evaluation import Score
 
 if TYPE_CHECKING:
-    from allyouneed.training.validation import Validation
+    from allyouneed.training.meters import Validation
 
 _TOLD_EVERY = 4_096
 SOURCE_TOKENIZER = "source_tokenizer.json"

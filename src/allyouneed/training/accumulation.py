@@ -29,13 +29,7 @@ _PLACES = 1 << 32
 class Accumulation:
     """Sums gradients over micro-batches; after running out of memory it cuts such micro-batches into parts.
 
-    Args:
-        model: Model in training mode.
-        gradients: Buffer for the sum.
-        store: Sentence pairs.
-        config: Training configuration, with the precision resolved.
-        processes: Processes of the run; process r of n takes micro-batches r, r + n, r + 2n, ...
-        say: Function that reports when micro-batches are cut.
+    Process r of n takes micro-batches r, r + n, r + 2n, ..; `say` tells when micro-batches are cut.
     """
 
     def __init__(
@@ -60,11 +54,8 @@ class Accumulation:
     ) -> bool:
         """Compute the gradient and the loss of this process's part of a global batch.
 
-        Args:
-            planned: Global batch.
-            step: Number of the update.
-            stopping: Function called before every micro-batch; True stops the work.
-            in_step: Whether all processes must compute the same number of micro-batches, some as dummies.
+        `stopping` is called before every micro-batch, and stops the work if it returns True. If `in_step`,
+        all processes compute the same number of micro-batches, some as dummies.
 
         Returns:
             Whether the gradient is complete; False if `stopping` ended the work.

@@ -18,9 +18,7 @@ from allyouneed.storage.run_directory import RunDirectory
 def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
     """The newest scheduled checkpoints of a run.
 
-    Args:
-        run: Run directory.
-        last: Number of checkpoints; default: `training.average_last` of the run, or all if there are fewer.
+    `last` is `training.average_last` of the run by default, or all if there are fewer.
 
     Raises:
         ModelError: The run has no checkpoints.
@@ -45,10 +43,7 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
 def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Average the weights of checkpoints and publish the model as `out`.
 
-    Args:
-        directories: Checkpoints of one run.
-        out: Model directory to create; it must not exist, or be empty.
-        say: Function that reports the removal of a killed process's unfinished files.
+    `out` must not exist, or be empty.
 
     Raises:
         UsageError: `directories` is empty or has duplicates, or `out` is not free.

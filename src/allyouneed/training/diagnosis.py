@@ -25,12 +25,7 @@ def locate_non_finite(
 ) -> str:
     """Describe the first module with a non-finite result in an update, and the corpus lines involved.
 
-    Args:
-        model: Model as it was when the update was skipped.
-        store: Sentence pairs.
-        config: Training configuration, with the precision resolved.
-        planned: Batch of the update.
-        step: Number of the update; the same random numbers are drawn again.
+    `model` is as it was when the update was skipped; the same random numbers are drawn again.
     """
     smoothing = smoothing_over_all(
         config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
@@ -88,7 +83,7 @@ def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
 
 
 def _and_by_parts(combine: Combine, x: Tensor, y: Tensor, dropout: Dropout, norm: nn.LayerNorm) -> Tensor:
-    """What `combine` computes, with its random numbers; if that is not finite, once more by the parts."""
+    """Call `combine`; if the result is not finite, repeat it by parts, whose outputs are watched."""
     out = combine(x, y, dropout, norm)
     if not out.isfinite().all():
         add_and_norm(x, y, dropout, norm)

@@ -20,7 +20,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 
-from allyouneed.config.variables import num_processes, number_given
+from allyouneed.config.environment import num_processes, number_given
 from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
 
 HANG_SECONDS = 90.0
@@ -40,10 +40,7 @@ Result = TypeVar("Result")
 class Processes:
     """This process and the others of its run; by default it is alone.
 
-    Args:
-        rank: Number of this process, from 0.
-        size: Number of processes.
-        store: Store for messages between processes; not needed for one process.
+    Messages between processes go through `store`; one process needs none.
     """
 
     def __init__(self, rank: int = 0, size: int = 1, store: Store | None = None) -> None:
@@ -233,8 +230,7 @@ def _joining(place: str) -> Iterator[None]:
 def joined_processes(device: torch.device) -> Iterator[Processes]:
     """Join the processes that `torchrun` started, while the block runs.
 
-    Args:
-        device: Device of the exchanged tensors.
+    `device` is that of the exchanged tensors.
 
     Raises:
         UsageError: The environment variables that `torchrun` sets are missing or inconsistent.

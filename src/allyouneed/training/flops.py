@@ -18,14 +18,9 @@ def training_flops(
     """FLOPs of one forward and backward pass over a batch.
 
     The count is that of the plain form of equation 1, padded and masked positions included, whatever a kernel
-    skips or recomputes. Restricted self-attention counts only the pairs of positions within reach.
-
-    Args:
-        config: Model configuration.
-        rows: Number of sentence pairs.
-        source_len: Tokens per source, padding and end symbol included.
-        target_len: Tokens per target, padding and end symbol included.
-        num_target_tokens: Target tokens of all rows, without padding; only these are projected to logits.
+    skips or recomputes. Restricted self-attention counts only the pairs of positions within reach. Lengths
+    include padding and end symbol. Only the `num_target_tokens` of all rows, without padding, are projected
+    to logits.
     """
     layers = rows * _MULTIPLY_ADDS[config.architecture](config, source_len, target_len)
     logits = num_target_tokens * config.d_model * config.target_vocab_size

@@ -15,7 +15,7 @@ MOST_SKIPPED_IN_A_ROW = 3
 _ALIGNMENT = 16
 
 
-class Part(NamedTuple):
+class GradientPart(NamedTuple):
     """Views of the buffer, each with the gradient of a micro-batch to add to it, and the loss.
 
     No gradients are left where a backward pass has added them.
@@ -46,7 +46,7 @@ class Gradients:
         """Set everything to zero for the next update."""
         self.buffer.zero_()
 
-    def add(self, part: Part) -> None:
+    def add(self, part: GradientPart) -> None:
         """Add the gradients and the loss of a micro-batch."""
         for view, gradient in part.gradients:
             accumulate_(view, gradient)
@@ -54,15 +54,17 @@ class Gradients:
 
 
 class FiniteWatch:
-    """Makes Adam skip updates whose gradient or loss is not finite or too large; after three in a row, all.
+    """Skips updates whose gradient or loss is not finite or too large; after three in a row, all.
 
     A gradient is too large if its square overflows: a second moment would be infinite from then on. The check
-    runs on the gradients' device, so the host need not wait, unless the device's kernel ignores the
-    result. Once the watch has halted, the weights stay those of the last good update.
+    runs on the gradients' device, so the host need not wait, unless the optimizer's kernel ignores
+    the result. Once the watch has halted, the weights stay those of the last good update.
     """
 
-    def __init__(self, optimizer: torch.optim.Adam, device: torch.device) -> None:
-        self._optimizer, self._must_wait = optimizer, not skips_if_told(device)
+    def __init__(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        is_fused = optimizer.defaults.get("fused")
+        self._optimizer = optimizer
+        self._must_wait = not (is_fused and skips_if_told(type(optimizer), device))
         self._counts = torch.zeros(3, dtype=torch.int64, device=device)
 
     def update(self, buffer: Tensor, step: int) -> None:
@@ -75,8 +77,10 @@ class FiniteWatch:
         self._counts.copy_(torch.stack((in_row, skipped + bad, halted_at)))
         # If this is 1, the fused kernel leaves weights, moments and its step count unchanged.
         skips = torch.maximum(bad, halted).float()
-        if not (self._must_wait and skips):
+        if not self._must_wait:
             step_unless(skips, self._optimizer)
+        elif not skips:
+            self._optimizer.step()
 
     def counts(self) -> list[int]:
         """Updates skipped in a row, skipped in total, and the step of the halt or 0; waits for the device."""

@@ -23,13 +23,8 @@ from allyouneed.training.update import seed_generators, use_fastest_operators
 class Learner:
     """The model and optimizer of one process of a run.
 
-    Args:
-        config: Complete configuration: vocabulary sizes as in the corpus, precision resolved.
-        store: Sentence pairs.
-        device: Device to compute on.
-        processes: This process and the others of the run.
-        say: Function that shows the user a one-line notice.
-        draw: Whether to draw initial weights; if False, the caller loads others.
+    `config` has the corpus's vocabulary sizes and a resolved precision. If not `draw`, the caller loads
+    weights.
     """
 
     def __init__(
@@ -73,12 +68,9 @@ class Learner:
         self._num_skipped = skipped[1]
 
     def update(self, planned: PlannedBatch, step: int, reason_to_stop: Callable[[], int]) -> int:
-        """Take one step of Adam on a global batch.
+        """Take one step of the optimizer on a global batch.
 
-        Args:
-            planned: Global batch.
-            step: Number of the update, from 1.
-            reason_to_stop: Function called before every micro-batch; 0 means none.
+        `reason_to_stop` is called before every micro-batch; 0 means none.
 
         Returns:
             0, or the reason to stop if any process had one before the gradient was complete; in that case
@@ -92,22 +84,14 @@ class Learner:
         if not self._in_step and (stopped_by := self._processes.most(0 if complete else reason_to_stop())):
             return stopped_by
         gradients = self._spread.add_up()
-        self._spread.optimizer.param_groups[0]["lr"] = self.learning_rate(step)
+        self._spread.optimizer.param_groups[0]["lr"] = learning_rate(step, self._config)
         self._watch.update(gradients, step)
         return 0
-
-    def learning_rate(self, step: int) -> float:
-        """The learning rate of equation 3."""
-        training = self._config.training
-        return learning_rate(
-            step, self._config.model.d_model, training.warmup_steps, training.learning_rate_factor
-        )
 
     def require_finite(self, plan: Callable[[int], PlannedBatch]) -> None:
         """End the run if three updates in a row were skipped; report fewer. Waits for the device.
 
-        Args:
-            plan: Function that returns the batch of an update, by its number.
+        `plan` returns the batch of an update, by its number.
 
         Raises:
             DivergedError: Three updates in a row were skipped; names the module and the corpus lines.

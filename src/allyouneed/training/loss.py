@@ -1,6 +1,7 @@
 """Label-smoothed cross-entropy (paper 5.4): `1 - smoothing` on the right token, `smoothing / V` on all.
 
-`plain_loss.py` is the same loss in its plain form, to be read first.
+`label_smoothed_cross_entropy` is written to be read; training uses `projected_loss`, which never holds all
+logits. Tests keep the two equal.
 """
 
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.nn import functional
 
 from allyouneed.native.gradient_kernels import accumulate_, is_known, scaled_difference, softmax_
 from allyouneed.native.library import library
@@ -24,6 +26,23 @@ class LossSums(NamedTuple):
     """The training objective."""
     negative_log_likelihood: Float[Tensor, ""]
     """The loss without smoothing, for perplexity. It has no gradient."""
+
+
+def label_smoothed_cross_entropy(
+    logits: Float[Tensor, "tokens vocab"], targets: Int[Tensor, " tokens"], smoothing: float
+) -> LossSums:
+    """Sum `-sum_k q(k) log p(k)` over the tokens, with `q = (1 - smoothing) onehot(target) + smoothing / V`.
+
+    Args:
+        logits: Scores of each next token, whose softmax is p.
+        targets: The right tokens, without padding.
+        smoothing: Probability that is spread evenly over all V tokens; 0.1 in the paper.
+    """
+    log_probs = logits.log_softmax(dim=-1)
+    vocab = logits.size(-1)
+    onehot = functional.one_hot(targets, vocab).to(log_probs.dtype)
+    smoothed = (1 - smoothing) * onehot + smoothing / vocab
+    return LossSums(-(smoothed * log_probs).sum(), -(onehot * log_probs).sum().detach())
 
 
 def smoothing_over_all(smoothing: float, over: str, vocab_size: int) -> float:

@@ -1,4 +1,4 @@
-"""Measurements of a run: loss and speed between two log lines, and the best validation so far."""
+"""Measurements of a run: loss and speed between two log lines, validations, and the best of them."""
 
 import math
 import time
@@ -6,21 +6,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from allyouneed.config.run import TrainingConfig
+from allyouneed.data.batch_plans import length_batches, make_batch
+from allyouneed.data.store import PairStore
 from allyouneed.evaluation.scores import perplexity
 from allyouneed.hardware.energy import EnergyMeter
+from allyouneed.model import EncoderDecoder
+from allyouneed.model.dropout import evaluation_mode
+from allyouneed.training.update import batch_loss
 
 
 class CostMeter:
     """Accumulates the cost of a run; in each process it counts the FLOPs of all processes.
 
-    Args:
-        device: Device to compute on.
-        num_processes: Number of processes; if more than 1, energy is unknown, as each sees only its own GPU.
-        clock: Function that returns seconds since an arbitrary moment.
+    With several processes, energy is unknown, as each sees only its own GPU. `clock` returns seconds.
     """
 
     def __init__(
@@ -106,10 +109,7 @@ class Interval:
     def add(self, loss: Tensor, tokens: int, flops: int) -> None:
         """Count an update.
 
-        Args:
-            loss: Sum over the update's target tokens, in nats; excluded from the mean if not finite.
-            tokens: Number of target tokens.
-            flops: FLOPs of the matrix products.
+        `loss` is a sum over the update's target tokens, in nats; if it is not finite, the mean leaves it out.
         """
         counted = torch.stack((loss, torch.full_like(loss, tokens)))
         self._loss_and_tokens += torch.where(loss.isfinite(), counted, 0.0)
@@ -145,10 +145,6 @@ class Best:
     convention: str = ""
     """Convention of the score, if not the usual one."""
 
-    def __post_init__(self) -> None:
-        if self.value == 0:  # in states that earlier versions wrote while BLEU or F1 was 0
-            self.value = -math.inf
-
     def update(self, step: int, loss: float, score: float | None) -> bool:
         """Count a validation; return whether it is the best so far."""
         value = score or -loss  # a score of 0 tells nothing yet, and loses against any other
@@ -166,3 +162,35 @@ class Best:
 def perplexity_of(loss: float) -> float:
     """`exp(loss)`, or infinity where that overflows a float."""
     return perplexity(loss, 1).value
+
+
+_MAX_TOKENS = 4_096
+
+
+class Validation(NamedTuple):
+    """Scores of a model's outputs on held-out examples."""
+
+    scores: Callable[[EncoderDecoder], Mapping[str, float]]
+    """Function that returns the scores by name."""
+    best_by: str
+    """Name of the score whose maximum is the best validation; if absent, the lowest loss is best."""
+    convention: str = ""
+    """Convention of the score, such as "bleu_zh", if not the usual one; scores of others are not compared."""
+    reason: str = ""
+    """Reason for that convention, shown to the user."""
+
+
+LOSS_ALONE = Validation(lambda model: {}, "")
+
+
+def validation_loss(model: EncoderDecoder, store: PairStore) -> float:
+    """Mean negative log-likelihood in nats per target token, end symbols included."""
+    lengths = np.maximum(store.source_lengths, store.target_lengths) + 1
+    total, tokens = 0.0, 0
+    with evaluation_mode(model.modules()):
+        for indices in length_batches(lengths, batch_tokens=_MAX_TOKENS):
+            batch = make_batch(store, indices)
+            loss = batch_loss(model, batch, smoothing=0.0, precision="float32")
+            total += loss.negative_log_likelihood.item()
+            tokens += batch.num_target_tokens
+    return total / tokens

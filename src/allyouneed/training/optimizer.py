@@ -1,14 +1,91 @@
-"""Adam and the learning rate of equation 3 (paper 5.3)."""
+"""Optimizers and learning-rate schedules (paper 5.3), and which parameters are trained."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 import torch
 from torch import Tensor, nn
 
-from allyouneed.config.run import TrainingConfig
+from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.errors import UsageError
+
+
+def adam(parameters: Sequence[nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
+    """Adam without weight decay (5.3; Kingma and Ba 2015)."""
+    betas = config.adam_beta1, config.adam_beta2
+    optimizer = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
+    for parameter in parameters:
+        optimizer.state[parameter] = {
+            "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
+            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
+            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
+        }
+    return optimizer
+
+
+OPTIMIZERS: Mapping[str, Callable[[Sequence[nn.Parameter], TrainingConfig], torch.optim.Optimizer]] = {
+    "adam": adam
+}
+"""`TrainingConfig.optimizer` -> function that makes it of one group of parameters.
+
+All tensors of its state exist from the start, so that they can be saved, copied and counted before the first
+step. Each step's learning rate is set by the caller.
+"""
+
+
+def inverse_square_root(step: int, d_model: int, config: TrainingConfig) -> float:
+    """Equation 3: `d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)`, times a factor."""
+    factor, warmup_steps = config.learning_rate_factor, config.warmup_steps
+    return float(factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
+
+
+SCHEDULES: Mapping[str, Callable[[int, int, TrainingConfig], float]] = {
+    "inverse_square_root": inverse_square_root
+}
+"""`TrainingConfig.schedule` -> learning rate of a step, from 1, of a model of width `d_model`."""
+
+
+def learning_rate(step: int, config: RunConfig) -> float:
+    """The learning rate of a step; steps count from 1."""
+    return SCHEDULES[config.training.schedule](step, config.model.d_model, config.training)
+
+
+def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Optimizer:
+    """Build the optimizer of all parameters that are not frozen."""
+    return OPTIMIZERS[config.optimizer](trainable(model), config)
+
+
+def step_unless(skips: Tensor, optimizer: torch.optim.Optimizer) -> None:
+    """Step an optimizer; if it is fused, nothing changes where `skips` is 1, its step count included."""
+    optimizer.found_inf, optimizer.grad_scale = skips, None  # type: ignore[attr-defined]
+    optimizer.step()
+
+
+@functools.cache
+def skips_if_told(kind: type[torch.optim.Optimizer], device: torch.device) -> bool:
+    """Whether a fused optimizer heeds `step_unless`, found by trying; Apple's did not before mid-2026."""
+    weight = nn.Parameter(torch.zeros(1, dtype=torch.float32, device=device))
+    weight.grad = torch.ones_like(weight)
+    skips = torch.ones((), dtype=torch.float32, device=device)
+    step_unless(skips, kind([weight], fused=True))  # type: ignore[call-arg]
+    return weight.item() == 0
+
+
+def moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    """All tensors of an optimizer's state, in the order of parameters and names."""
+    return [
+        tensor
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        for _, tensor in sorted(optimizer.state[parameter].items())
+    ]
+
+
+def moments_per_weight(config: TrainingConfig) -> int:
+    """Number of values that the optimizer keeps for each weight; two with Adam."""
+    [state] = OPTIMIZERS[config.optimizer]([nn.Parameter(torch.zeros(1))], config).state.values()
+    return sum(tensor.dim() > 0 for tensor in state.values())
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:
@@ -41,51 +118,3 @@ def require_some_trainable(model: nn.Module, patterns: Sequence[str]) -> None:
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def learning_rate(step: int, d_model: int, warmup_steps: int, factor: float) -> float:
-    """`factor * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)`; `step` counts from 1."""
-    return float(factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
-
-
-def build_optimizer(model: nn.Module, config: TrainingConfig) -> torch.optim.Adam:
-    """Build Adam over all parameters that are not frozen, without weight decay; the caller sets each step's
-    learning rate.
-
-    The moments exist from the start, so they can be saved, copied and counted before the first step.
-    """
-    betas = config.adam_beta1, config.adam_beta2
-    parameters = trainable(model)
-    adam = torch.optim.Adam(parameters, lr=0.0, betas=betas, eps=config.adam_epsilon, fused=True)
-    for parameter in parameters:
-        adam.state[parameter] = {
-            "step": torch.zeros((), dtype=torch.float32, device=parameter.device),
-            "exp_avg": torch.zeros_like(parameter, requires_grad=False),
-            "exp_avg_sq": torch.zeros_like(parameter, requires_grad=False),
-        }
-    return adam
-
-
-def step_unless(skips: Tensor, optimizer: torch.optim.Adam) -> None:
-    """Step a fused Adam, whose kernel changes nothing, its step count included, where `skips` is 1."""
-    optimizer.found_inf, optimizer.grad_scale = skips, None  # type: ignore[attr-defined]
-    optimizer.step()
-
-
-@functools.cache
-def skips_if_told(device: torch.device) -> bool:
-    """Whether the device's kernel heeds `step_unless`, found by trying; Apple's did not before mid-2026."""
-    weight = nn.Parameter(torch.zeros(1, dtype=torch.float32, device=device))
-    weight.grad = torch.ones_like(weight)
-    step_unless(torch.ones((), dtype=torch.float32, device=device), torch.optim.Adam([weight], fused=True))
-    return weight.item() == 0
-
-
-def moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
-    """All tensors of an optimizer's state, in the order of parameters and names."""
-    return [
-        tensor
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-        for _, tensor in sorted(optimizer.state[parameter].items())
-    ]

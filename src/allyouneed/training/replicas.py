@@ -20,7 +20,7 @@ class Replicas:
 
     Attributes:
         model: Model that computes.
-        optimizer: Adam over the parameters that this process holds.
+        optimizer: Optimizer of the parameters that this process holds.
         gradients: Gradients of these parameters.
         whole_model: Model that the first process saves and validates; here `model` itself.
         whole_optimizer: Optimizer that the first process saves; here `optimizer` itself.
@@ -54,8 +54,8 @@ class Replicas:
 class Shards:
     """Each process has a part of every matrix, of its gradient and of its moments; see `Replicas`.
 
-    A layer is whole only while it computes. Adam treats the parts as separate parameters. The first process
-    keeps a whole copy in main memory for saving and loading.
+    A layer is whole only while it computes. The optimizer treats the parts as separate parameters. The first
+    process keeps a whole copy in main memory for saving and loading.
     """
 
     def __init__(

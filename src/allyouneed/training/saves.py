@@ -1,25 +1,28 @@
-"""Saving and loading of a run: a checkpoint and the state to resume from, published together."""
+"""Saving and loading of a run, and its start from the weights of another model."""
 
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.errors import DivergedError, ModelError
-from allyouneed.model import EncoderDecoder
+from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.model.weights import load_weights
 from allyouneed.storage.checkpoint import (
     Attachments,
+    Checkpoint,
     load_checkpoint,
     load_training_state,
     save_checkpoint,
     save_training_state,
 )
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.training.optimizer import build_optimizer, freeze, moments_per_weight
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -35,7 +38,7 @@ class _Best(BaseModel):
 
 
 class _Progress(BaseModel):
-    """Schema of the saved progress; fields that earlier versions did not write have defaults."""
+    """Schema of the saved progress."""
 
     model_config = ConfigDict(strict=True)
 
@@ -46,9 +49,9 @@ class _Progress(BaseModel):
     validated_step: _Count
     skipped: Annotated[list[_Count], Field(min_length=3, max_length=3)]
     processes: Annotated[int, Field(ge=1, lt=2**31)]
-    seconds: _Amount = 0.0
-    matmul_flops: _Amount = 0.0
-    energy_joules: _Amount | None = None
+    seconds: _Amount
+    matmul_flops: _Amount
+    energy_joules: _Amount | None
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,9 @@ class Saves:
         return progress
 
 
-def save_bytes(model: torch.nn.Module) -> int:
-    """Size of a checkpoint and its state: float32 weights with two moments each."""
-    return 3 * 4 * sum(parameter.numel() for parameter in model.parameters())
+def save_bytes(model: torch.nn.Module, config: TrainingConfig) -> int:
+    """Size of a checkpoint and its state: float32 weights with their moments."""
+    return (1 + moments_per_weight(config)) * 4 * sum(parameter.numel() for parameter in model.parameters())
 
 
 def fingerprint(model: torch.nn.Module) -> int:
@@ -121,3 +124,33 @@ def fingerprint(model: torch.nn.Module) -> int:
     for parameter in model.parameters():
         digest.update(parameter.detach().cpu().contiguous().numpy().data)
     return int.from_bytes(digest.digest(), "little") >> 1
+
+
+def load_initial_weights(
+    model: EncoderDecoder, optimizer: torch.optim.Optimizer, start: Checkpoint, state: Path | None
+) -> None:
+    """Load the weights of a model, and the moments of its last update.
+
+    `start` has the same architecture. `state` was saved with it; None leaves the moments as they are.
+
+    Raises:
+        ModelError: The weights do not fit, or the state is damaged or lacks moments.
+    """
+    load_weights(model, start.weights, start.weights_path)
+    if state is None:
+        return
+    former = build_model(start.config.model, draw=False)
+    freeze(former, start.config.training.frozen)
+    saved = build_optimizer(former, start.config.training)
+    load_training_state(state, saved)
+    moments = {name: saved.state.get(parameter) for name, parameter in former.named_parameters()}
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        own, found = optimizer.state[parameter], moments[name]
+        if not found or found.keys() != own.keys():
+            raise ModelError(
+                f"{state}: has no moments of {name}; leave out init_moments, or freeze it as before"
+            )
+        for key, value in own.items():
+            value.copy_(found[key])

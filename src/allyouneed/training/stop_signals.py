@@ -69,8 +69,7 @@ class StopSignals:
 class _InterruptedError(BaseException):
     """Aborts interruptible work; a BaseException, so that no `except Exception` catches it.
 
-    Args:
-        again: What raises it again; called if Python has discarded it, as in a destructor.
+    `again` raises it once more if Python has discarded it, as in a destructor.
     """
 
     def __init__(self, again: Callable[[], None]) -> None:

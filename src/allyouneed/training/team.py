@@ -20,7 +20,7 @@ from allyouneed.errors import ResourceError
 from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.model import EncoderDecoder
 from allyouneed.model.dropout import drawing_from
-from allyouneed.training.gradients import Gradients, Part
+from allyouneed.training.gradients import GradientPart, Gradients
 from allyouneed.training.update import batch_loss, seed_of, shares_micro_batches
 from allyouneed.training.working_copies import WorkingCopies
 
@@ -40,12 +40,7 @@ def team_of(
 ) -> "Team | None":
     """The team that computes a process's micro-batches on a CPU; None if threads share operations.
 
-    Args:
-        model: Model in training mode.
-        gradients: Buffer for the sum.
-        config: Training configuration, with precision and size of micro-batches resolved.
-        smoothing: Label smoothing.
-        num_processes: Number of processes that the micro-batches of an update are divided among.
+    `config` has precision and micro-batches resolved; `num_processes` share the micro-batches of an update.
 
     Raises:
         ResourceError: A thread cannot be started.
@@ -61,18 +56,11 @@ def team_of(
 class Team:
     """Computes the gradients of micro-batches, one per thread at a time, and adds them in their order.
 
-    The sum has the same bits for any number of threads, if each computes alone.
+    The sum has the same bits for any number of threads, if each computes alone. Each of `size` threads
+    computes a micro-batch, and `threads_each` share its operations.
 
     Attributes:
         takes_turns: Whether one micro-batch is computed at a time: by one thread, or for lack of memory.
-
-    Args:
-        model: Model in training mode, on the CPU.
-        gradients: Buffer for the sum.
-        config: Training configuration, with the precision resolved.
-        smoothing: Label smoothing.
-        size: Number of threads.
-        threads_each: Number of threads that share an operation of each of them.
     """
 
     def __init__(
@@ -112,17 +100,14 @@ class Team:
     ) -> bool:
         """Add the gradients and losses of micro-batches to the buffer.
 
-        Args:
-            micro_batches: Micro-batches of the update.
-            step: Number of the update, from 1.
-            num_target_tokens: Target tokens of the whole batch.
-            stopping: Function called before every micro-batch, in any thread; True stops the work.
+        `num_target_tokens` are those of the whole batch. `stopping` is called before every micro-batch, in
+        any thread; True stops the work.
 
         Returns:
             Whether the gradient is complete; False if `stopping` ended the work.
         """
 
-        def compute(place: int, made: AbstractContextManager[Batch]) -> Part | None:
+        def compute(place: int, made: AbstractContextManager[Batch]) -> GradientPart | None:
             if stopping():
                 return None
             stream = torch.Generator().manual_seed(seed_of(self._config.seed, step, place))
@@ -132,8 +117,8 @@ class Team:
                 mean = loss.smoothed / num_target_tokens
                 if self.takes_turns:
                     mean.backward()  # adds gradients while they are in the caches
-                    return Part([], loss.negative_log_likelihood)
-                return Part(self._copies.gradients(mean), loss.negative_log_likelihood)
+                    return GradientPart([], loss.negative_log_likelihood)
+                return GradientPart(self._copies.gradients(mean), loss.negative_log_likelihood)
 
         with PYTORCH_THREADS.limited_to(self.threads_each):
             self._copies.refresh()
@@ -149,10 +134,10 @@ class Team:
         return True
 
     def _side_by_side(
-        self, compute: Callable[..., Part | None], micro_batches: Iterator[MicroBatch]
-    ) -> Generator[Part | None]:
+        self, compute: Callable[..., GradientPart | None], micro_batches: Iterator[MicroBatch]
+    ) -> Generator[GradientPart | None]:
         """Yield the parts of micro-batches in their order."""
-        begun: deque[Future[Part | None]] = deque()
+        begun: deque[Future[GradientPart | None]] = deque()
         try:
             while True:
                 for one in islice(micro_batches, _AHEAD * self.size - len(begun)):

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.batch_plans import PlannedBatch
+from allyouneed.data.replay import ReplaySchedule
+from allyouneed.data.schedule import BatchSchedule
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, measured_peak
@@ -21,21 +23,28 @@ from allyouneed.model.dropout import evaluation_mode
 from allyouneed.storage.checkpoint import Attachments, Checkpoint
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, RunLog
-from allyouneed.training.batches import schedule_of
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
-from allyouneed.training.initial_weights import load_initial_weights
 from allyouneed.training.learner import Learner
-from allyouneed.training.meters import Best, CostMeter, Interval, perplexity_of
-from allyouneed.training.saves import Saves
+from allyouneed.training.meters import (
+    LOSS_ALONE,
+    Best,
+    CostMeter,
+    Interval,
+    Validation,
+    perplexity_of,
+    validation_loss,
+)
+from allyouneed.training.optimizer import learning_rate
+from allyouneed.training.saves import Saves, load_initial_weights
 from allyouneed.training.stop_signals import StopSignals
-from allyouneed.training.validation import LOSS_ALONE, Validation, validation_loss
 
 _LOG_EVERY_STEPS = 50
 _LOG_EVERY_SECONDS = 10.0
 _COMPARE_EVERY_STEPS = 1_000
 _ENOUGH = 1
 """Reason to stop: out of patience or budget. Other reasons are signal numbers, none of them 1."""
+Schedule = BatchSchedule | ReplaySchedule
 Report = Callable[[Event], None]
 """Receives every logged event."""
 
@@ -265,7 +274,7 @@ class Trainer:
             step=self.step,
             loss=reading.loss,
             perplexity=perplexity_of(reading.loss),
-            learning_rate=self._learner.learning_rate(self.step),
+            learning_rate=learning_rate(self.step, self.config),
             updates_per_second=reading.updates_per_second,
             target_tokens_per_second=reading.tokens_per_second,
             share_of_peak=reading.flops_per_second / self._peak,
@@ -344,3 +353,30 @@ class Trainer:
         if self._log is not None:
             self._log.write(event, **fields)
             self._report({"event": event, **fields})
+
+
+def schedule_of(store: PairStore, training: TrainingConfig) -> Schedule:
+    """The batches of a run.
+
+    The last pairs of `store` are the replayed ones. The size of micro-batches is resolved.
+
+    Raises:
+        UsageError: A pair does not fit into a micro-batch, or these not into a batch.
+        DataError: There are no pairs.
+    """
+    assert training.micro_batch_tokens is not None
+    lengths = store.source_lengths, store.target_lengths
+    budgets = {
+        "batch_tokens": training.batch_tokens,
+        "micro_batch_tokens": training.micro_batch_tokens,
+        "block_pairs": training.block_pairs,
+    }
+    if not store.num_replayed:
+        return BatchSchedule(*lengths, **budgets, seed=training.seed)
+    return ReplaySchedule(
+        *lengths,
+        num_replayed=store.num_replayed,
+        share=training.replay_share,
+        **budgets,
+        seed=training.seed,
+    )

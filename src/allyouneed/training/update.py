@@ -18,12 +18,11 @@ from allyouneed.model.attention import (
     scaled_dot_product_attention,
 )
 from allyouneed.model.layers import AddAndNorm, add_and_norm
-from allyouneed.model.packing import pack, sent
+from allyouneed.model.masks import pack, sent
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
+from allyouneed.training.fused_operators import add_and_norm_by_kernel, attention_by_kernel
 from allyouneed.training.loss import LossSums, projected_loss
-from allyouneed.training.packed_attention import attention_by_kernel
-from allyouneed.training.residual import add_and_norm_by_kernel
 
 _WIDEST_FLASH_HEAD = 256
 _FIRST_FLASH_CAPABILITY = 8, 0
@@ -46,7 +45,7 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
 def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig) -> None:
     """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual connection.
 
-    The loss chooses its kernel itself. Runs from before threads shared micro-batches keep PyTorch's dropout.
+    The loss chooses its kernel itself.
     """
     on_cpu = next(model.parameters()).device.type == "cpu"
     has_kernels = on_cpu and library() is not None  # found, or compiled, before threads need it
@@ -54,10 +53,9 @@ def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig) -> None
     if on_cpu and config.precision == "bfloat16":
         attend = attention_by_kernel if has_kernels else scaled_dot_product_attention
     model.use_attention(attend)
-    is_fused = has_kernels and config.threads_share == "micro_batches"
     for module in model.modules():
         if isinstance(module, AddAndNorm):
-            module.combine = add_and_norm_by_kernel if is_fused else add_and_norm
+            module.combine = add_and_norm_by_kernel if has_kernels else add_and_norm
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
@@ -131,13 +129,8 @@ def accumulate_gradient(
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
-    Args:
-        model: Model in training mode.
-        batch: Micro-batch.
-        num_target_tokens: Target tokens of the *global* batch, so that all tokens weigh the same; infinity
-            gives the micro-batch weight zero.
-        smoothing: Label smoothing.
-        precision: Precision of the matrix products.
+    `num_target_tokens` are those of the *global* batch, so that all tokens weigh the same; infinity gives the
+    micro-batch weight zero.
 
     Returns:
         Sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.

@@ -15,7 +15,7 @@ _ENOUGH_TO_TELL = 0.05
 
 
 def warm_up_remark(training: TrainingConfig, num_updates: float) -> str:
-    """What to do if the warm-up takes more than two fifths of a run of so many updates; "" if it does not.
+    """Advice for a warm-up that takes more than two fifths of a run of so many updates; else "".
 
     The proposed warm-up is a fifth of the run, and the proposed factor keeps the peak of the learning rate.
     """
@@ -31,13 +31,7 @@ def warm_up_remark(training: TrainingConfig, num_updates: float) -> str:
 
 
 class WarmUpWatch:
-    """Tells the user of a warm-up that is too long: once as soon as it is known, and again at the end.
-
-    Args:
-        run: Run directory.
-        training: Settings of the run.
-        say: Receives the messages.
-    """
+    """Tells the user of a warm-up that is too long: once as soon as it is known, and again at the end."""
 
     def __init__(self, run: Path, training: TrainingConfig, say: Callable[[str], None]) -> None:
         self._run, self._training, self._say = run, training, say

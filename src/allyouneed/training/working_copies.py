@@ -25,12 +25,8 @@ class WorkingCopies:
 
     They have the model's weights, with two exceptions. In bfloat16, the matrices of a Transformer's linear
     maps are copied and rounded once per update, not in every use, and their gradients are not copied to
-    float32 before they are added. And each role of an embedding matrix is a parameter of its own.
-
-    Args:
-        model: Model in training mode, on the CPU; its parameters have a `grad` to add to.
-        number: Number of copies.
-        precision: Precision of the matrix products.
+    float32 before they are added. And each role of an embedding matrix is a parameter of its own. The model
+    is in training mode, on the CPU, and its parameters have a `grad` to add to.
     """
 
     def __init__(self, model: EncoderDecoder, number: int, precision: Precision) -> None:

@@ -9,7 +9,7 @@ import pytest
 import allyouneed
 from allyouneed import CorpusFiles, DataConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.symbols import END
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 

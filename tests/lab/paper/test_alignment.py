@@ -8,7 +8,7 @@ import pytest
 from allyouneed import average, train
 from allyouneed.config.presets import demo
 from allyouneed.inference.alignment import Links
-from allyouneed.inference.attention_measures import strongest_links
+from allyouneed.inference.attention_weights import strongest_links
 from allyouneed.lab.demo.grammar import DemoCorpus, DemoPair
 from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.translation.translator import Translator

@@ -208,7 +208,7 @@ def test_small_systems_share_one_recipe_and_at_the_papers_size_each_has_its_own(
 def test_at_the_papers_scale_every_system_fits_a_gpu_of_80_gigabytes() -> None:
     for system in SYSTEMS.values():
         needed = cost(at_scale(SCALES["paper"], system), length=30).memory
-        assert needed.weights + needed.gradients + needed.adam_moments < 60e9, "and leaves room for the rest"
+        assert needed.weights + needed.gradients + needed.moments < 60e9, "and leaves room for the rest"
 
 
 def test_systems_are_trained_with_as_many_seeds_as_are_asked_for_and_by_default_with_one(

@@ -12,7 +12,7 @@ import pytest
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
-from allyouneed.inference.restrictions import Constraint
+from allyouneed.inference.selection import Constraint
 from allyouneed.symbols import END, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree, form, symbols_per_word
 from allyouneed.tasks.parsing.tree_constraint import JoinedTreeConstraint, TreeConstraint

@@ -10,7 +10,7 @@ from allyouneed.evaluation import Score
 from allyouneed.inference import Engine, generate
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.tasks.task import SOURCE_TOKENIZER, Choice, Task, TrainingText, Units
-from allyouneed.training.validation import Validation
+from allyouneed.training.meters import Validation
 
 
 class Reverser:

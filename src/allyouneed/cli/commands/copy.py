@@ -24,8 +24,8 @@ def copy(source: Path, target: Path, /) -> None:
         source: A local folder, or a URL.
         target: A new local folder, or a URL if the source is local.
     """
+    from allyouneed.storage.publish.disk import url_of
     from allyouneed.storage.remote import copy_published
-    from allyouneed.storage.urls import url_of
 
     with progress(None, unit="bytes", description="copy") as shown:
         copy_published(source, target, notice, shown.advance, shown.skip)

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from allyouneed.errors import UsageError, notice
 from allyouneed.language_codes import standard_code
 from allyouneed.storage.publish import disk_errors
-from allyouneed.storage.urls import url_of
+from allyouneed.storage.publish.disk import url_of
 
 _HUB_NAME = re.compile(r"(?!datasets/|spaces/)\w[\w.-]*/\w[\w.-]*", re.ASCII)
 """A name on the Hugging Face hub: organisation and model."""

@@ -25,7 +25,7 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
         frequent: Number of most frequent target sub-words that every translation may use.
     """
     from allyouneed.data.translation_table import pairs_read
-    from allyouneed.inference.shortlist import Shortlist
+    from allyouneed.inference.vocabulary_shortlist import Shortlist
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.storage.publish import require_free
     from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER

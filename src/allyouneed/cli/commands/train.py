@@ -19,7 +19,7 @@ from allyouneed.cli.options import (
     torch_device,
 )
 from allyouneed.cli.run_reporter import RunReporter, TensorBoard
-from allyouneed.config.variables import num_processes
+from allyouneed.config.environment import num_processes
 from allyouneed.errors import UsageError, notice, talk
 
 if TYPE_CHECKING:

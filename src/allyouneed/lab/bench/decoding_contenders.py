@@ -12,10 +12,10 @@ import tokenizers
 import torch
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference.batching import Batching
 from allyouneed.inference.engine import Engine, pad
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
+from allyouneed.inference.search_plan import Batching
 from allyouneed.inference.selection import NEVER_PRODUCED
 from allyouneed.interop.foreign_search import length_exponent
 from allyouneed.lab.bench.contenders import OURS, Precision

@@ -283,7 +283,5 @@ def cut_rows(batch: Batch, num_parts: int) -> list[Batch]:
 
 
 def _set_learning_rate(optimizer: torch.optim.Optimizer, step: int, config: RunConfig) -> None:
-    training = config.training
-    rate = learning_rate(step, config.model.d_model, training.warmup_steps, training.learning_rate_factor)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = learning_rate(step, config)

@@ -42,8 +42,7 @@ from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.loading import load_for, load_translator, model_of
 from allyouneed.runs.rehearsing import updates_within
 from allyouneed.tasks.translation.task import TRANSLATION
-from allyouneed.training.meters import perplexity_of
-from allyouneed.training.validation import validation_loss
+from allyouneed.training.meters import perplexity_of, validation_loss
 
 _MOST_STEPS = 10_000_000
 """More steps than any budget allows."""

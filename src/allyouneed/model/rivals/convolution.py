@@ -7,8 +7,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.model.encoder_decoder import Freezable
 
-class Convolution(nn.Module):
+
+class Convolution(nn.Module, Freezable):
     """`y_t = b + sum_j W_j x_(t - j dilation)`, with j from 0 if causal, else centred on t.
 
     Inputs beyond either end are zero. With width 1 it is a linear map of each position.

@@ -2,7 +2,15 @@
 
 from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
 from allyouneed.storage.publish.disk import disk_errors, require_space, sync
-from allyouneed.storage.publish.file import replaced_file, require_file, require_regular, write_text
+from allyouneed.storage.publish.file import (
+    MAX_WEIGHT_BYTES,
+    open_regular,
+    read_published,
+    replaced_file,
+    require_file,
+    require_regular,
+    write_text,
+)
 from allyouneed.storage.publish.lock import lock_output, require_unlocked, same_file, sign, take_lock
 from allyouneed.storage.publish.manifest import (
     FORMAT_VERSION,
@@ -13,7 +21,6 @@ from allyouneed.storage.publish.manifest import (
     sha256_of,
     unlisted,
 )
-from allyouneed.storage.publish.regular import MAX_WEIGHT_BYTES, open_regular, read_published
 from allyouneed.storage.publish.workplace import discard, is_leftover, put_back
 
 __all__ = [

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.errors import UsageError
-from allyouneed.storage.publish.disk import disk_errors, sync
+from allyouneed.storage.publish.disk import disk_errors, require_local, sync
 from allyouneed.storage.publish.manifest import foreign_files, write_manifest
 from allyouneed.storage.publish.workplace import Workplace, discard, workplace
-from allyouneed.storage.urls import require_local
 
 _HERE, _RENAME_EXCHANGE = -100, 2
 """AT_FDCWD and a flag of Linux's renameat2."""
@@ -103,11 +102,7 @@ def _holds_something(target: Path) -> bool:
 def _require_ours(target: Path, kind: str, new: Path | None = None, where: Path | None = None) -> None:
     """Refuse to remove a directory with files that were not published as `kind` and are not in `new` either.
 
-    Args:
-        target: Path of the directory, for messages.
-        kind: Kind that the directory was published as.
-        new: The directory that will replace it.
-        where: Current path of the directory; by default `target`.
+    `target` is named in messages; the directory is `where`, by default the same.
     """
     where = where or target
     if not where.is_dir():

@@ -1,15 +1,16 @@
-"""Replaces single files atomically."""
+"""Reads regular files of bounded size, and replaces single files atomically."""
 
 import contextlib
+import errno
 import os
 import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
-from allyouneed.errors import DiskError, UsageError
-from allyouneed.storage.publish.disk import disk_errors, name_aside, set_mode, sync
-from allyouneed.storage.urls import require_local
+from allyouneed.errors import DiskError, ModelError, UsageError
+from allyouneed.storage.publish.disk import disk_errors, name_aside, require_local, set_mode, sync
 
 _MOST_LINKS = 40
 
@@ -75,9 +76,7 @@ def require_file(path: Path) -> None:
 def require_regular(path: Path, remedy: str = "move it away") -> None:
     """Refuse a path that exists but is not a regular file: opening a pipe may wait for ever.
 
-    Args:
-        path: A path, which may be missing; directories pass, as they cannot be opened anyway.
-        remedy: Advice for the message.
+    The path may be missing. Directories pass, as they cannot be opened anyway.
 
     Raises:
         UsageError: The path is a device, a pipe or a socket.
@@ -98,3 +97,59 @@ def _is_open_file(path: Path) -> bool:
             return False
         path = path.parent / path.readlink()
     return False
+
+
+MAX_WEIGHT_BYTES = 1 << 34
+"""Number of bytes that a file of weights may have where it is read whole."""
+_MAX_READ_BYTES = 1 << 27
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
+
+
+@contextlib.contextmanager
+def open_regular(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
+    """Open a regular file of a model, or a symbolic link to one, for reading.
+
+    Raises:
+        ModelError: The file is missing, larger, or a folder, a pipe, a socket or a device.
+        DiskError: There is no permission to read the file.
+    """
+    with disk_errors(path):
+        _require(path, max_bytes, _status(path))  # before it is opened, which waits for pipes
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+            _require(path, max_bytes, os.fstat(file.fileno()))  # it may have been replaced meanwhile
+            yield file
+
+
+def read_published(path: Path, max_bytes: int | None = None) -> bytes:
+    """Read a whole file of a published directory, such as a tokeniser; see `open_regular`.
+
+    It may have 128 MiB by default.
+
+    Raises:
+        ModelError: The file is missing, larger, or not a regular file.
+        DiskError: There is no permission to read the file.
+    """
+    with open_regular(path, _MAX_READ_BYTES if max_bytes is None else max_bytes) as file:
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+def _status(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
+    fault = "is a link to a file that is missing" if path.is_symlink() else "no such file"
+    raise ModelError(f"{path}: {fault}; take another copy of {path.parent}")
+
+
+def _require(path: Path, max_bytes: int, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelError(
+            f"{path}: is a folder, a pipe or a device, not a regular file; take another copy of {path.parent}"
+        )
+    if status.st_size > max_bytes:
+        raise ModelError(
+            f"{path}: has {status.st_size:,} bytes, more than the {max_bytes:,} that it may have; "
+            f"take another copy of {path.parent}"
+        )

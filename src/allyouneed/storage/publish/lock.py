@@ -17,10 +17,7 @@ _SIGNATURE = re.compile(r"\d+ on .+")
 def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
     """Open and lock the file at `path` until it is closed; `sign` records this process in it.
 
-    Args:
-        path: The lock file; created if missing.
-        place: Path that the lock protects, for the message.
-        work: Work of a process that holds the lock, for the message.
+    Messages name the `place` that the lock protects, and the `work` of the process that holds it.
 
     Raises:
         LockedError: Another process holds the lock.

@@ -61,11 +61,6 @@ def read_manifest(
 def require_intact(directory: Path, manifest: Mapping[str, Any], name: str) -> None:
     """Check the content of one file of a published directory.
 
-    Args:
-        directory: The directory.
-        manifest: Its manifest, as read by `read_manifest`.
-        name: Name of the file, which the manifest lists.
-
     Raises:
         ModelError: The file is missing, or has another size or sha256.
         DiskError: It could not be read.
@@ -124,10 +119,7 @@ def write_manifest(
 def foreign_files(directory: Path, kind: str, new: Path | None = None) -> list[str]:
     """Files of a directory that may not have been published with it.
 
-    Args:
-        directory: A directory, which may be damaged.
-        kind: Kind that the directory was published as.
-        new: The directory that will replace it; gives the names of files if the manifest is damaged.
+    The directory that will replace it, `new`, gives the names of files if the manifest is damaged.
     """
     found, ours = _files_in(directory), set[str]()
     try:
@@ -163,11 +155,6 @@ def _load_manifest(directory: Path) -> dict[str, Any]:
 
 def parse_manifest(written: bytes, path: str, directory: str) -> dict[str, Any]:
     """The manifest in a file, without its seal.
-
-    Args:
-        written: The content of the file.
-        path: Name of the file in messages.
-        directory: Name of its directory in messages.
 
     Raises:
         ModelError: It is damaged, of another version, or names files outside of the directory.

@@ -25,7 +25,7 @@ _SPARE_DESCRIPTORS = 6
 _LEFTOVER = re.compile(rf"(?P<name>.+){re.escape(ASIDE)}(?:{_MARK}|\d+(?:-old)?|(?P<unique>[0-9a-f]{{32}}))")
 
 _INTERRUPTIONS = (KeyboardInterrupt, SystemExit, MemoryError, OSError, DiskError, ResourceError)
-"""What ends work that can be gone on with."""
+"""Errors that end work that can be continued."""
 _MOST_REMOVALS = 100
 """How often others may remove a folder while this process takes its lock."""
 
@@ -39,9 +39,7 @@ class LeftoverError(LockedError):
 class Workplace:
     """A folder beside a directory, in which only this process works.
 
-    Args:
-        folder: The folder.
-        missing: Parent folders that were created for it, the innermost first.
+    `missing` are the parent folders that were created for it, the innermost first.
     """
 
     def __init__(self, folder: Path, missing: Sequence[Path]) -> None:
@@ -138,12 +136,7 @@ def discard(target: Path) -> None:
 
 
 def put_back(folder: Path, target: Path) -> bool:
-    """Put back an old directory whose replacement a killed process did not finish; returns whether it did.
-
-    Args:
-        folder: The workplace.
-        target: The directory that was being replaced.
-    """
+    """Put back an old directory whose replacement a killed process did not finish; returns whether it did."""
     old = folder / _OLD
     if not old.is_dir() or os.path.lexists(target):
         return False
@@ -155,9 +148,7 @@ def put_back(folder: Path, target: Path) -> bool:
 def is_leftover(path: Path, is_ours: Callable[[str], bool]) -> bool:
     """Whether a killed process left this file or directory beside one that it was writing.
 
-    Args:
-        path: A file or a directory.
-        is_ours: Whether this program writes a file or directory of a given name there.
+    `is_ours` tells the names of the files and directories that this program writes there.
     """
     found = _LEFTOVER.fullmatch(path.name)
     return found is not None and (found["unique"] is not None or is_ours(found["name"]))

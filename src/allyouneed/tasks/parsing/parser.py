@@ -14,14 +14,13 @@ from allyouneed.config.settings import Batch, Config, Workers, takes
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
-from allyouneed.inference.attention_capture import capture_attention, only_model
-from allyouneed.inference.batching import Batching
+from allyouneed.inference.attention_weights import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import generate
-from allyouneed.inference.restrictions import Constraint
 from allyouneed.inference.scheduler import Scheduler, Source
-from allyouneed.inference.search_plan import SearchPlan, gather
+from allyouneed.inference.search_plan import Batching, SearchPlan, gather
+from allyouneed.inference.selection import Constraint
 from allyouneed.model import EncoderDecoder
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights

@@ -21,7 +21,7 @@ from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Ta
 if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
-    from allyouneed.training.validation import Validation
+    from allyouneed.training.meters import Validation
 
 
 def evaluate_parser(
@@ -143,7 +143,7 @@ def _validation(
 ) -> "Validation":
     """F1 of greedy trees, which are fast; a sentence that is too long gets a tree without constituents."""
     from allyouneed.tasks.parsing.parser import NO_PARSE
-    from allyouneed.training.validation import Validation
+    from allyouneed.training.meters import Validation
 
     gold = [tree_of(line) for line in references]
 

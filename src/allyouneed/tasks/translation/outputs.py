@@ -11,7 +11,7 @@ from allyouneed.data.sentences import TextPart, split_symbol
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
-from allyouneed.inference.minimum_bayes_risk import rank_by_expected_utility
+from allyouneed.inference.sampling import rank_by_expected_utility
 from allyouneed.language_codes import WITHOUT_SPACES_BETWEEN_SENTENCES, primary_language
 
 CUT = "its translation did not end within the maximum length and was cut"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from allyouneed.model import EncoderDecoder
     from allyouneed.tasks.requests import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
-    from allyouneed.training.validation import Validation
+    from allyouneed.training.meters import Validation
 
 
 def evaluate(
@@ -110,7 +110,7 @@ def _build(
     threads: int = 1,
 ) -> "Translator":
     # These load PyTorch, which `prepare` does not need.
-    from allyouneed.inference.shortlist import Shortlist
+    from allyouneed.inference.vocabulary_shortlist import Shortlist
     from allyouneed.tasks.translation.translator import Translator
 
     sizes = config.model.source_vocab_size, config.model.target_vocab_size
@@ -133,7 +133,7 @@ def _validation(
     """BLEU of greedy translations, which are fast; a source that is too long gets an empty translation."""
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
-    from allyouneed.training.validation import Validation
+    from allyouneed.training.meters import Validation
 
     tokens = choose_tokens(config.data.target_language, references)
     metric = bleu_of(tokens)

@@ -11,12 +11,12 @@ from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import TextPart
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
-from allyouneed.inference.attention_capture import capture_attention, only_model
-from allyouneed.inference.batching import Batching
+from allyouneed.inference.attention_weights import capture_attention, only_model
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.scheduler import Scheduler
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model import EncoderDecoder
 from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.requests import (

@@ -48,12 +48,7 @@ class Shortlist:
     ) -> Self:
         """Learn a shortlist from sentence pairs with IBM model 1.
 
-        Args:
-            store: Sentence pairs.
-            vocab_sizes: Sizes of the source and target vocabularies.
-            tokenizers: SHA-256 of each tokeniser's file. If all are equal, every token may also be copied.
-            translations: Number of translations per source token.
-            frequent: Number of most frequent target tokens that every translation may contain.
+        If the SHA-256 of all `tokenizers` are equal, every token may also be copied.
         """
         source_vocab_size, target_vocab_size = vocab_sizes
         table = learn_translation_table(store, target_vocab_size)
@@ -69,10 +64,7 @@ class Shortlist:
     ) -> Self:
         """Read a published shortlist.
 
-        Args:
-            directory: Directory of the shortlist.
-            model: Directory of the model to use it with; checks that both have the same sub-words.
-            vocab_sizes: Source and target vocabulary sizes of that model.
+        If a model is given, or its vocabulary sizes, it must have the same sub-words.
 
         Raises:
             ModelError: The shortlist is missing, damaged, or has other sub-words than the model.
@@ -117,10 +109,7 @@ class Shortlist:
     def publish(cls, directory: Path, learn: Callable[[], Self], say: Callable[[str], None]) -> Self:
         """Learn a shortlist and publish it as a new directory.
 
-        Args:
-            directory: Directory to create, locked against other processes; it must not exist.
-            learn: Function that returns the shortlist.
-            say: Function that reports the removal of a killed process's unfinished files.
+        `directory` must not exist; it is locked against other processes.
         """
         facts: dict[str, Any] = {}
         with publish_directory(directory, KIND, facts, say=say) as aside:

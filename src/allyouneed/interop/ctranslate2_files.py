@@ -1,17 +1,37 @@
-"""The binary file of CTranslate2's models: named variables, as its converters write them."""
+"""The files in a folder of CTranslate2: its binary variables, vocabularies and tokenisers."""
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign_files import ByteReader
+from allyouneed.interop.foreign import Order, Vocabularies, sentencepiece_of
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, ByteReader, json_value, read_entries
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular
+from allyouneed.symbols import CONTROL_SYMBOLS
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
+LAYER = {
+    "self_attention.query_key_value": ["self_attention/linear_0"],
+    "self_attention.output": ["self_attention/linear_1"],
+    "after_self_attention.norm": ["self_attention"],
+    "cross_attention.query": ["attention/linear_0"],
+    "cross_attention.key_value": ["attention/linear_1"],
+    "cross_attention.output": ["attention/linear_2"],
+    "after_cross_attention.norm": ["attention"],
+    "feed_forward.inner": ["ffn/linear_0"],
+    "feed_forward.outer": ["ffn/linear_1"],
+    "after_feed_forward.norm": ["ffn"],
+}
+"""Our part of a layer -> CTranslate2's."""
 _VERSION = 6
 """The binary version of CTranslate2 3 and 4, and of some before them."""
 _DTYPES = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2", 5: "<i2"}
@@ -126,3 +146,79 @@ def _dequantised(variables: dict[str, Tensor]) -> dict[str, Tensor]:
             tensor = tensor.float() / (scale[:, None] if scale.dim() else scale)  # noqa: PLW2901
         found[name] = tensor
     return found
+
+
+_SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
+TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm"
+"""Files of tokenisers that a folder may have."""
+
+
+def vocabulary_of(path: Path, side: str) -> list[str]:
+    """The entries of a side, "source" or "target", in the order of CTranslate2's ids.
+
+    Raises:
+        ModelError: They are missing or damaged.
+    """
+    for name in (f"{side}_vocabulary", "shared_vocabulary"):
+        if (file := path / f"{name}.json").exists():
+            return _list(file)
+        if (file := path / f"{name}.txt").exists():
+            return read_entries(file)
+    raise ModelError(
+        f"{path}: has no {side}_vocabulary.json and no shared_vocabulary.json; take another copy"
+    )
+
+
+def _list(path: Path) -> list[str]:
+    found = json_value(path, MAX_VOCABULARY_BYTES)
+    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+        raise ModelError(f"{path}: is no list of texts; take another copy")
+    return found
+
+
+def tokenizers_of(path: Path, orders: tuple[Order, Order], folder: Path) -> Vocabularies:
+    """The vocabularies with our own tokenisers beside a model, or SentencePiece's.
+
+    SentencePiece models are in `folder`.
+
+    Raises:
+        ModelError: There are none, or they are damaged or of another model.
+    """
+    own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
+    if all(file.exists() for file in own):
+        source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
+        kind = "sentencepiece" if isinstance(source, SentencePieceTokenizer) else "bpe"
+        return Vocabularies(orders, (source, target), kind)
+    for names in _SENTENCEPIECE:
+        files = [folder / name for name in names]
+        if all(file.exists() for file in files):
+            pairs = zip(files, orders, strict=True)
+            source, target = (sentencepiece_of(file, order.pieces) for file, order in pairs)
+            return Vocabularies(orders, (source, target))
+    raise ModelError(
+        f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
+    )
+
+
+def order_of(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Order:
+    """The order of a vocabulary.
+
+    `settings`, the content of `config.json`, name special symbols.
+
+    Raises:
+        ModelError: It lacks a symbol that is needed.
+    """
+
+    def place(setting: str, default: str) -> int:
+        name = settings.get(setting, default)
+        if name not in names:
+            raise ModelError(f"{path}: its vocabulary has no {name!r}, its {setting}; take another copy")
+        return names.index(name)
+
+    end = place("eos_token", "</s>")
+    if ours := Order.of_ours(names):
+        return ours
+    known = {name: names.index(name) for name in CONTROL_SYMBOLS if name in names}
+    padding = known.get("<pad>", names.index("<blank>") if "<blank>" in names else None)
+    start = known.get("<s>")
+    return Order.of(names, end=end, unknown=place("unk_token", "<unk>"), padding=padding, start=start)

@@ -17,7 +17,7 @@ from allyouneed.errors import ModelError
 from allyouneed.inference import Batching, Engine, Hypothesis, generate
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.shortlist import Shortlist
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.native.library import FORMS
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 

@@ -1,8 +1,9 @@
-"""Environment variables and their validation."""
+"""The environment of the process: variables that `torchrun` sets, the home and the cache directory."""
 
 import contextlib
 import os
 import re
+import stat
 from pathlib import Path
 
 from allyouneed.errors import UsageError
@@ -11,9 +12,7 @@ from allyouneed.errors import UsageError
 def number_given(name: str, otherwise: int | None = None) -> int:
     """Read a number from an environment variable that `torchrun` sets.
 
-    Args:
-        name: Name of the variable.
-        otherwise: Value if the variable is not set; default: the variable must be set.
+    Without `otherwise`, the variable must be set.
 
     Raises:
         UsageError: The value is not a number of at most nine digits, or `WORLD_SIZE` is 0.
@@ -41,3 +40,28 @@ def is_home(name: str) -> bool:
     with contextlib.suppress(OSError, ValueError):
         return Path(name).is_absolute() and Path(name).is_dir()
     return False
+
+
+def user_cache() -> Path | None:
+    """The cache directory of this program, which only the user can write to; None if there cannot be one."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        home = Path.home()
+        base = given if given.is_absolute() else home / ".cache"
+        if base != given and not is_home(os.environ.get("HOME", str(home))):
+            return None
+        folder = base / "allyouneed"
+        for each in (base, folder):
+            each.mkdir(mode=0o700, exist_ok=True)
+    except (OSError, RuntimeError):  # no home, or a read-only file system
+        return None
+    return folder if is_ours(folder) and os.access(folder, os.W_OK) else None
+
+
+def is_ours(path: Path) -> bool:
+    """Whether the path exists and only this user can have created or changed it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return not stat.S_ISLNK(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
