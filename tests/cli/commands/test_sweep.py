@@ -8,7 +8,7 @@ import pytest
 from allyouneed import load_translator
 from allyouneed.cli.program import main
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation import Tokens, bleu_13a, bleu_of
+from allyouneed.evaluation import BleuTokens, bleu_13a, bleu_of
 from allyouneed.evaluation.significance import paired_bootstrap
 
 
@@ -64,7 +64,7 @@ def test_pairs_are_compared_on_the_tokens_of_the_target_language_and_by_all_refe
     out, err = capsys.readouterr()
     texts = [t.text for t in load_translator(toy_model).translate([*read_lines(source)], beam_size=1)]
     (tried,) = json.loads(out)["tried"]
-    assert tried[f"bleu_{tokens}"] == bleu_of(Tokens(tokens))(texts, *references).value
+    assert tried[f"bleu_{tokens}"] == bleu_of(BleuTokens(tokens))(texts, *references).value
     assert ("is written without spaces" in err) == (tokens != "13a")
     assert main(command) == 0
     assert f", BLEU ({tokens}) {tried[f'bleu_{tokens}']:.2f}\n" in capsys.readouterr().out

@@ -11,7 +11,7 @@ from allyouneed.cli.options import SEVERAL, AtLeastOne, Device, torch_device
 from allyouneed.errors import DataError, notice
 
 if TYPE_CHECKING:
-    from allyouneed.evaluation import Tokens
+    from allyouneed.evaluation import BleuTokens
     from allyouneed.tasks.translation.translator import Translator
 
 _Pair = tuple[int, float]
@@ -96,7 +96,7 @@ def _translations(
 
 
 def _p_values(
-    found: Mapping[_Pair, Sequence[str]], best: _Pair, references: Sequence[Sequence[str]], tokens: "Tokens"
+    found: Mapping[_Pair, Sequence[str]], best: _Pair, references: Sequence[Sequence[str]], tokens: "BleuTokens"
 ) -> dict[_Pair, float | None]:
     """P-value of the difference between each pair and the best; None for that one."""
     from allyouneed.evaluation.significance import paired_bootstrap
