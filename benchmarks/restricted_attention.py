@@ -22,7 +22,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from allyouneed.config.model import Reach
 from allyouneed.hardware.machine import environment
-from allyouneed.lab.paper.layer_costs import exponent, peak_bytes
+from allyouneed.lab.paper.layer_measurements import exponent, peak_bytes
 from allyouneed.model.attention import SoftmaxAttention
 from allyouneed.model.comparison.layer_kinds import RestrictedSelfAttention
 from allyouneed.model.neighbourhood import NeighbourhoodMask

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from allyouneed.explorer import html_parts
-from allyouneed.lab.paper.experiment import DATE, PROCESSOR
+from allyouneed.lab.paper.experiment import DATE, PROCESSOR, RESULT
 from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.identity import identity_of_scale, read_facts
 from allyouneed.lab.paper.kept_rows import find_kept, take_up
-from allyouneed.lab.paper.pages.results_index import write_index
-from allyouneed.lab.paper.pages.results_page import as_page, read_table
+from allyouneed.lab.paper.pages.results_page import as_page, read_table, write_index
 from allyouneed.lab.paper.pages.results_text import as_csv
 from allyouneed.lab.paper.reproduction import read_results
 
@@ -26,8 +25,9 @@ MOST_BYTES = 300_000
 def test_a_recorded_table_is_that_of_its_rows(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kept in folder.rglob("*.xz"):
-        assert kept.stat().st_size <= MOST_BYTES
+    rows = [result.parent for result in folder.rglob(RESULT)]
+    for kept in rows:
+        assert sum(file.stat().st_size for file in kept.iterdir()) <= MOST_BYTES
     facts = read_facts(folder / "experiment.json")
     experiment, out = EXPERIMENTS[facts["experiment"]], tmp_path / "of any name"
     scale = experiment.scale(facts["scale"])
@@ -36,7 +36,7 @@ def test_a_recorded_table_is_that_of_its_rows(
     take_up(experiment, out, place)
     results = read_results(experiment, out, scale)
     found = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
-    assert len(found) == len(list(folder.rglob("*.xz")))
+    assert len(found) == len(rows)
     assert all(outcome[PROCESSOR] and outcome[DATE] for outcome in found)
     page = folder.name + folder.parent.name.removeprefix("rows")  # rows-full-data -> table3-tiny-full-data
     assert as_csv(results) == (RESULTS / f"{page}.csv").read_bytes().decode()

@@ -25,7 +25,7 @@ _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedModel:
     """The paper's figures for one of its models."""
 
     parameters_millions: int
@@ -43,25 +43,25 @@ class Published:
 
 
 PUBLISHED = {
-    "base": Published(65, training_hours=12),
-    "big": Published(213, vocab_size=36_000, training_hours=3.5 * 24),
-    "table3_dk_16": Published(58),
-    "table3_dk_32": Published(60),
-    "table3_layers_2": Published(36),
-    "table3_layers_4": Published(50),
-    "table3_layers_8": Published(80),
-    "table3_d_model_256": Published(28),
-    "table3_d_model_1024": Published(168),
-    "table3_d_ff_1024": Published(53),
-    "table3_d_ff_4096": Published(90),
-    "aop1": Published(65),
-    "aop2": Published(65),
+    "base": PublishedModel(65, training_hours=12),
+    "big": PublishedModel(213, vocab_size=36_000, training_hours=3.5 * 24),
+    "table3_dk_16": PublishedModel(58),
+    "table3_dk_32": PublishedModel(60),
+    "table3_layers_2": PublishedModel(36),
+    "table3_layers_4": PublishedModel(50),
+    "table3_layers_8": PublishedModel(80),
+    "table3_d_model_256": PublishedModel(28),
+    "table3_d_model_1024": PublishedModel(168),
+    "table3_d_ff_1024": PublishedModel(53),
+    "table3_d_ff_4096": PublishedModel(90),
+    "aop1": PublishedModel(65),
+    "aop2": PublishedModel(65),
 }
 """Preset -> the paper's figures for it; the rows that the paper leaves blank are as large as base."""
 
 
 @dataclass(frozen=True)
-class Memory:
+class TrainingMemory:
     """Bytes of memory that training in float32 needs at once."""
 
     weights: int
@@ -82,8 +82,8 @@ class Cost:
     """Target tokens of an update without padding, an estimate."""
     training_flops: float
     micro_batch_tokens: int
-    memory: Memory
-    published: Published | None
+    memory: TrainingMemory
+    published: PublishedModel | None
     """Figures of the paper's model of the same sizes; None if there is none."""
     nearest: str
     """Preset of the most similar model of the paper."""
@@ -121,7 +121,7 @@ def cost(config: RunConfig, length: int) -> Cost:
         tokens_per_update,
         float(flops * tokens_per_update * training.num_steps),
         micro_batch_tokens,
-        Memory(weights, weights, moments_per_weight(training) * weights, activations),
+        TrainingMemory(weights, weights, moments_per_weight(training) * weights, activations),
         _published(config),
         nearest_of_paper(config),
         deviations(config),
@@ -159,12 +159,11 @@ def activations_per_token(config: ModelConfig, length: int) -> int:
 
 
 def _kept_by_transformer(config: ModelConfig, length: int) -> int:
-    """Numbers that all layers keep for the backward pass.
+    """Attention keeps its queries (before and after scaling), keys, values, weights and result.
 
-    Attention keeps its queries (before and after scaling), keys, values, weights and result. Additive
-    attention also keeps its hidden layer for every query and key, in two layouts. The feed-forward network
-    keeps its inner layer; every sub-layer keeps a dropout mask and the input and output of its normalisation.
-    Logits do not count, because they exist only in chunks.
+    Additive attention also keeps its hidden layer for every query and key, in two layouts. The feed-forward
+    network keeps its inner layer; every sub-layer keeps a dropout mask and the input and output of its
+    normalisation. Logits do not count, because they exist only in chunks.
     """
     d_k, d_v = config.head_widths
 
@@ -224,7 +223,7 @@ def _inside_position_wise(config: ModelConfig) -> int:
     return config.parameter_heads * (2 * d_k + d_v + config.parameter_pairs)
 
 
-def _published(config: RunConfig) -> Published | None:
+def _published(config: RunConfig) -> PublishedModel | None:
     counted = _counted(config.model)
     return next((row for name, row in PUBLISHED.items() if _counted(PRESETS[name]().model) == counted), None)
 

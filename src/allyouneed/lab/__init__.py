@@ -1,1 +1,1 @@
-"""What researchers run: the paper's experiments, their statistics, benchmarks, and a demonstration."""
+"""For researchers: the paper's experiments, their statistics, benchmarks, and a demonstration."""

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,9 +189,10 @@ def font_families() -> list[str]:
     return [name for name in _WIDE_FONTS if name in installed]
 
 
-def _label(axis: Axis, pieces: Sequence[str], **style: Any) -> None:
+def _label(axis: Axis, pieces: Sequence[str], fontsize: float, rotation: float = 0) -> None:
     labels = [printable(piece.replace(" ", "·")) for piece in pieces]
-    axis.set_ticks(range(len(pieces)), labels, family=font_families(), parse_math=False, **style)
+    places, fonts = range(len(pieces)), font_families()
+    axis.set_ticks(places, labels, family=fonts, fontsize=fontsize, rotation=rotation, parse_math=False)
 
 
 @contextmanager
@@ -202,7 +203,14 @@ def any_character() -> Iterator[None]:
         yield
 
 
-def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, **options: Any) -> None:
+def save_figure(
+    figure: Figure,
+    path: Path,
+    form: str = "png",
+    dpi: int = 100,
+    bbox_inches: str | None = None,
+    metadata: Mapping[str, None] | None = None,
+) -> None:
     """Save a figure, replacing the file at `path` atomically, so that viewers never see half a picture.
 
     Args:
@@ -210,11 +218,12 @@ def save_figure(figure: Figure, path: Path, form: str = "png", dpi: int = 100, *
         path: The file to write.
         form: File format: png, svg or pdf.
         dpi: Pixels per inch of a PNG.
-        **options: Further options of matplotlib's `savefig`.
+        bbox_inches: As for `savefig`; `tight` cuts margins.
+        metadata: As for `savefig`.
 
     Raises:
         UsageError: `path` is a pipe or a device.
         DiskError: The file could not be written.
     """
     with any_character(), replaced_file(path) as aside:
-        figure.savefig(aside, format=form, dpi=dpi, **options)
+        figure.savefig(aside, format=form, dpi=dpi, bbox_inches=bbox_inches, metadata=metadata)

@@ -13,7 +13,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.interop.exporting import FORMATS
 from allyouneed.lab.bench.contenders import NEEDED, OURS
 from allyouneed.lab.bench.decoding_contenders import CONTENDERS
-from allyouneed.lab.bench.decoding_lengths import LENGTHS
+from allyouneed.lab.bench.decoding_speed import LENGTHS
 from allyouneed.lab.bench.decoding_workloads import MODELS
 from allyouneed.native.library import instructions, library
 

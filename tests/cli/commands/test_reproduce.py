@@ -1,6 +1,5 @@
 """`reproduce` runs rows, goes on where it was, and prints the paper's figures beside its own."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
@@ -57,8 +56,10 @@ def test_rows_that_were_kept_are_printed_again_elsewhere_without_data(
     out, _ = capsys.readouterr()
     for averaged in ("perplexity, averaged", "BLEU, averaged"):
         assert averaged in out.split("\n")[0]
-    kept = sorted(str(file.relative_to(tmp_path)) for file in (tmp_path / "rows").rglob("*.xz"))
-    assert kept == [f"rows/table/{row}/seed-{seed}.tar.xz" for row in ("base", "layers_2") for seed in (1, 2)]
+    kept = sorted(str(file.relative_to(tmp_path)) for file in (tmp_path / "rows").rglob("result.json"))
+    assert kept == [
+        f"rows/table/{row}/seed-{seed}/result.json" for row in ("base", "layers_2") for seed in (1, 2)
+    ]
     assert main(["reproduce", "table3", "--from", rows, "--out", second]) == 0
     again, err = capsys.readouterr()
     assert again == out
@@ -91,6 +92,13 @@ def test_a_row_that_fails_ends_in_an_exit_code_of_its_own(
         assert f"to continue it, delete {tmp_path / 'out' / 'base' / 'seed-1' / 'result.json'}" in out
 
 
-@pytest.mark.parametrize(("option", "names"), [("experiment", [*EXPERIMENTS, "index"]), ("scale", SCALES)])
-def test_every_experiment_and_scale_can_be_named(option: str, names: Iterable[str]) -> None:
-    assert get_args(reproduce.__annotations__[option]) == tuple(names)
+def test_every_experiment_is_in_the_help_and_in_the_message_for_an_unknown_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["reproduce", "table5"]) == 2
+    assert f"reproduce table5: name one of {', '.join(EXPERIMENTS)}, or index" in capsys.readouterr().err
+    assert all(f"`{name}`" in str(reproduce.__doc__) for name in (*EXPERIMENTS, "index"))
+
+
+def test_every_scale_can_be_named() -> None:
+    assert get_args(reproduce.__annotations__["scale"]) == tuple(SCALES)

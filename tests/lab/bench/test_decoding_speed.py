@@ -24,17 +24,19 @@ from allyouneed.lab.bench.decoding_contenders import (
     sorted_batches,
     ways_to_share,
 )
-from allyouneed.lab.bench.decoding_lengths import LENGTHS, bench_lengths, num_turns_of_lengths
 from allyouneed.lab.bench.decoding_speed import (
+    LENGTHS,
     Measured,
+    bench_lengths,
     bench_task,
     evenly,
     fastest_first,
     num_turns,
+    num_turns_of_lengths,
     summarise,
 )
-from allyouneed.lab.bench.decoding_team import Team, Turn
-from allyouneed.lab.bench.decoding_workloads import Task, task_of_model, task_of_shape
+from allyouneed.lab.bench.decoding_team import DecodingTeam, DecodingTurn
+from allyouneed.lab.bench.decoding_workloads import DecodingTask, task_of_model, task_of_shape
 from allyouneed.lab.bench.training_workloads import multi30k_lengths
 from allyouneed.tasks.task import TARGET_TOKENIZER
 
@@ -46,7 +48,7 @@ SMALL = ModelConfig(
 
 
 @pytest.fixture(scope="module")
-def toy_task(toy_model: Path, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> Task:
+def toy_task(toy_model: Path, toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> DecodingTask:
     """The toy model with the peers that are installed, on the validation part."""
     peers = [peer for peer in PEERS if not missing_package(peer)]
     folder = tmp_path_factory.mktemp("exports")
@@ -54,14 +56,16 @@ def toy_task(toy_model: Path, toy_text: Path, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def random_task(tmp_path_factory: pytest.TempPathFactory) -> Task:
+def random_task(tmp_path_factory: pytest.TempPathFactory) -> DecodingTask:
     """Random weights, outputs of 7 tokens, with the peers that are installed."""
     peers = [peer for peer in PEERS if not missing_package(peer)]
     return task_of_shape(SMALL, 9, 7, peers, {"beam_size": 2}, tmp_path_factory.mktemp("random"))
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
-def test_everyone_finds_the_translations_of_the_toy_model(name: str, toy_task: Task, toy_model: Path) -> None:
+def test_everyone_finds_the_translations_of_the_toy_model(
+    name: str, toy_task: DecodingTask, toy_model: Path
+) -> None:
     """Greedy search is the same everywhere, whatever the layout."""
     if missing_package(name):
         pytest.skip(f"NOT RUN: needs {name}")
@@ -77,7 +81,7 @@ def test_everyone_finds_the_translations_of_the_toy_model(name: str, toy_task: T
         assert [translator._target_tokenizer.decode(ids) for ids in written] == expected
 
 
-def test_bleu_compares_outputs_with_the_references(toy_task: Task, toy_data: Path) -> None:
+def test_bleu_compares_outputs_with_the_references(toy_task: DecodingTask, toy_data: Path) -> None:
     tokenizer = Tokenizer.load(toy_data / TARGET_TOKENIZER)
     references = list(toy_task.references or ())
     ids = tokenizer.encode_batch(references)
@@ -90,7 +94,7 @@ def test_bleu_compares_outputs_with_the_references(toy_task: Task, toy_data: Pat
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
-def test_everyone_writes_outputs_of_the_length_that_is_wanted(name: str, random_task: Task) -> None:
+def test_everyone_writes_outputs_of_the_length_that_is_wanted(name: str, random_task: DecodingTask) -> None:
     if missing_package(name):
         pytest.skip(f"NOT RUN: needs {name}")
     contender = CONTENDERS[name](random_task.folders[name], "float32", random_task.search)
@@ -100,7 +104,7 @@ def test_everyone_writes_outputs_of_the_length_that_is_wanted(name: str, random_
 
 
 @pytest.mark.parametrize("name", CONTENDERS)
-def test_every_precision_that_is_offered_translates(name: str, random_task: Task) -> None:
+def test_every_precision_that_is_offered_translates(name: str, random_task: DecodingTask) -> None:
     if missing_package(name):
         pytest.skip(f"NOT RUN: needs {name}")
     assert "float32" in precisions(name)
@@ -109,7 +113,7 @@ def test_every_precision_that_is_offered_translates(name: str, random_task: Task
         assert random_task.num_tokens(contender.translate(random_task.sources[:2])) == 2 * 7
 
 
-def test_sources_of_a_shape_are_as_long_as_those_of_multi30k(random_task: Task) -> None:
+def test_sources_of_a_shape_are_as_long_as_those_of_multi30k(random_task: DecodingTask) -> None:
     assert [len(ids) for ids in random_task.sources] == multi30k_lengths()[:9, 0].tolist()
 
 
@@ -119,7 +123,7 @@ def test_a_shape_may_have_more_sentences_than_multi30k(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_without_kernels_the_threads_are_pytorchs(
-    threads: int, random_task: Task, monkeypatch: pytest.MonkeyPatch
+    threads: int, random_task: DecodingTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALLYOUNEED_NATIVE", "0")
     before = torch.get_num_threads()
@@ -131,8 +135,8 @@ def test_without_kernels_the_threads_are_pytorchs(
         torch.set_num_threads(before)
 
 
-def test_several_processes_translate_as_one_does_and_in_order(random_task: Task) -> None:
-    with Team(random_task, Entry(OURS, "float32"), 2) as team:
+def test_several_processes_translate_as_one_does_and_in_order(random_task: DecodingTask) -> None:
+    with DecodingTeam(random_task, Entry(OURS, "float32"), 2) as team:
         alone = team.take_turn(random_task.sources)
         team.arrange(Layout(processes=2, workers=1, threads=1, batch=2))
         shared = team.take_turn(random_task.sources)
@@ -144,7 +148,7 @@ def test_several_processes_translate_as_one_does_and_in_order(random_task: Task)
 
 
 @pytest.mark.release
-def test_the_record_tells_who_was_measured_on_what(toy_task: Task) -> None:
+def test_the_record_tells_who_was_measured_on_what(toy_task: DecodingTask) -> None:
     entries = [
         Entry(OURS, "float32"),
         *(Entry("ctranslate2", "float32") for _ in [0] if not missing_package("ctranslate2")),
@@ -165,11 +169,11 @@ def test_the_record_tells_who_was_measured_on_what(toy_task: Task) -> None:
 
 def test_rates_and_ratios_are_those_of_the_turns() -> None:
     """Two sentences of 4 tokens with the end symbols; the machine is ten times slower in the second round."""
-    task = Task(SMALL, {}, SearchConfig(), [[5], [6, 7]])
+    task = DecodingTask(SMALL, {}, SearchConfig(), [[5], [6, 7]])
     outputs = [[8, 8, 8], [9, 9, 9]]
 
     def measured(seconds: Sequence[float], outputs: list[list[int]], tried: float) -> Measured:
-        turns = [Turn(each, outputs) for each in seconds]
+        turns = [DecodingTurn(each, outputs) for each in seconds]
         return Measured(ONE_BY_ONE, [(ONE_BY_ONE, tried)], turns, [0.1, 0.2, 0.6], 300, 100)
 
     ours, peer = summarise(
@@ -224,7 +228,7 @@ def test_the_longest_output_suffices_for_the_longest_source() -> None:
     assert longest_output([[1, 2], [1, 2, 3]], SearchConfig(max_extra_tokens=10, max_length=5)) == 5
 
 
-def test_the_time_of_a_token_is_compared_with_that_at_the_shortest_length(random_task: Task) -> None:
+def test_the_time_of_a_token_is_compared_with_that_at_the_shortest_length(random_task: DecodingTask) -> None:
     advanced: list[int] = []
     record = bench_lengths(random_task, ["float32"], 1, lambda: advanced.append(1))
     assert len(advanced) == num_turns_of_lengths(["float32"], 1) == 2 * len(LENGTHS)

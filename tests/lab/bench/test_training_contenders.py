@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Batch
 from allyouneed.lab.bench.contenders import OURS, missing_package
-from allyouneed.lab.bench.training_contenders import CONTENDERS, Contender, cut_rows
+from allyouneed.lab.bench.training_contenders import CONTENDERS, TrainingContender, cut_rows
 from allyouneed.lab.bench.training_workloads import equal_lengths, make_batches, multi30k_lengths
 from allyouneed.training.flops import training_flops
 
@@ -34,7 +34,7 @@ CONFIG = RunConfig().replace(
 )
 
 
-def contender(name: str, precision: str = "float32") -> Contender:
+def contender(name: str, precision: str = "float32") -> TrainingContender:
     if requirement := missing_package(name):
         pytest.skip(f"NOT RUN: needs {requirement}")
     torch.manual_seed(1)

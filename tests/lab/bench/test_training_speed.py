@@ -10,7 +10,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.lab.bench.contenders import OURS, Entry
 from allyouneed.lab.bench.training_speed import (
     Round,
-    Turn,
+    TrainingTurn,
     bench_shape,
     build_contender,
     num_turns,
@@ -67,9 +67,9 @@ def test_ratios_are_medians_over_pairs_of_the_same_round() -> None:
         Round(
             {"float32": 5e3 * speed, "bfloat16": 8e3 * speed},
             {
-                ("short", OURS_FLOAT32): Turn(2 / speed, 100, 2_000),
-                ("short", OURS_BFLOAT16): Turn(1 / speed, 100, 2_000),
-                ("long", OURS_FLOAT32): Turn(5 / speed, 100, 8_000),
+                ("short", OURS_FLOAT32): TrainingTurn(2 / speed, 100, 2_000),
+                ("short", OURS_BFLOAT16): TrainingTurn(1 / speed, 100, 2_000),
+                ("long", OURS_FLOAT32): TrainingTurn(5 / speed, 100, 8_000),
             },
         )
         for speed in (1.0, 1.1, 0.1)

@@ -1,13 +1,10 @@
 """Finished rows are kept as small files, and a table is written from them without its data or training."""
 
-import io
 import json
-import lzma
 import math
 import re
 import shutil
-import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +21,7 @@ from allyouneed.lab.paper.experiment import (
     REFERENCES,
     RESULT,
     Experiment,
+    Figure,
     Inputs,
     Row,
     RowError,
@@ -33,6 +31,7 @@ from allyouneed.lab.paper.kept_rows import keep_rows
 from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.reproduction import reproduce
 from allyouneed.lab.paper.scales import SCALES
+from allyouneed.lab.paper.training_rows import SCORES
 from allyouneed.lab.statistics.figure_tests import kept_of
 from allyouneed.lab.statistics.verdicts import judge
 from allyouneed.storage.run_directory import RunDirectory
@@ -65,9 +64,7 @@ def experiment_of(rows: Mapping[str, tuple[float, ...]]) -> Experiment:
 
         return Row(name, "what it is", compute, {"perplexity": 5.0, "bleu": 25.0})
 
-    return Experiment(
-        "toy", "A toy", lambda scale: [row(name) for name in rows], {"perplexity": True, "bleu": True}
-    )
+    return Experiment("toy", "A toy", lambda scale: [row(name) for name in rows], SCORES)
 
 
 TOY = experiment_of({"base": (0.5, 0.52, 0.51), "worse": (0.3, 0.31, 0.29), "like": (0.5, 0.53, 0.5)})
@@ -94,11 +91,11 @@ def test_a_table_made_of_kept_rows_says_the_same_without_references(tmp_path: Pa
 
 def test_only_what_is_new_is_written(tmp_path: Path) -> None:
     run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
-    assert len(list((tmp_path / "rows").rglob("*.tar.xz"))) == 3
+    assert len(list((tmp_path / "rows").rglob(RESULT))) == 3
     run(tmp_path / "toy", num_seeds=2)
     written = keep_rows(TOY, TINY, tmp_path / "toy", tmp_path / "rows")
     assert sorted(str(file.relative_to(tmp_path)) for file in written) == [
-        f"rows/toy/{row}/seed-2.tar.xz" for row in ("base", "like", "worse")
+        f"rows/toy/{row}/seed-2" for row in ("base", "like", "worse")
     ]
     (tmp_path / "toy" / "like" / "seed-1" / RESULT).write_bytes(b'{"bleu": 3.0}')
     assert keep_rows(TOY, TINY, tmp_path / "toy", tmp_path / "rows") == [], (
@@ -111,11 +108,11 @@ def test_two_machines_finish_a_table_together_with_the_same_bytes(tmp_path: Path
         out = tmp_path / machine / "toy"
         taken_from = tmp_path / "rows" if machine == "second" else None
         run(out, only=rows, taken_from=taken_from, keep=tmp_path / "rows")
-    together = {file.name: file.read_bytes() for file in (tmp_path / "rows" / "toy" / "base").glob("*")}
+    together = {file.name: file.read_bytes() for file in (tmp_path / "rows" / "toy" / "base").glob("*/*")}
     shutil.rmtree(tmp_path / "rows")
     run(tmp_path / "third" / "toy", keep=tmp_path / "rows")
     assert together == {
-        file.name: file.read_bytes() for file in (tmp_path / "rows" / "toy" / "base").glob("*")
+        file.name: file.read_bytes() for file in (tmp_path / "rows" / "toy" / "base").glob("*/*")
     }
 
 
@@ -202,19 +199,10 @@ def test_of_two_kept_tables_the_one_is_taken_whose_record_fits(fact: str, value:
 
 def test_a_record_without_rows_makes_no_table(tmp_path: Path) -> None:
     needs_data = replace(TOY, require=lambda data: None)
-    run(tmp_path / "toy", num_seeds=1, only=["base"], keep=tmp_path / "rows")
+    run(tmp_path / "toy", num_seeds=1, only=["base"])
+    shutil.rmtree(tmp_path / "toy" / "base")
     with pytest.raises(UsageError, match="toy: has no finished rows; name another folder with from"):
         run(tmp_path / "elsewhere", needs_data, taken_from=tmp_path / "toy")
-
-
-def test_rows_of_versions_that_knew_no_revisions_are_of_the_first(tmp_path: Path) -> None:
-    run(tmp_path / "toy", num_seeds=1, keep=tmp_path / "rows")
-    for record in (tmp_path / "rows" / "toy" / "experiment.json", tmp_path / "toy" / "experiment.json"):
-        facts = json.loads(record.read_bytes())
-        assert facts.pop("revision") == 1
-        record.write_bytes(json.dumps(facts).encode())
-    assert run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows").values("base", "bleu")
-    assert run(tmp_path / "toy", num_seeds=1).values("base", "bleu")
 
 
 @pytest.mark.parametrize("content", ["{", '{"settings": 3}', '{"settings": {}}'])
@@ -242,7 +230,7 @@ def test_a_figure_may_be_infinite_as_paths_in_table_1_are(tmp_path: Path) -> Non
         Row("base", "short", lambda work: {"path": 1.0}),
         Row("one", "none", lambda work: {"path": "inf"}),
     ]
-    paths = Experiment("toy", "A toy", lambda scale: rows, {"path": False})
+    paths = Experiment("toy", "A toy", lambda scale: rows, {"path": Figure("path")})
     computed = run(tmp_path / "toy", paths, keep=tmp_path / "rows")
     taken = run(tmp_path / "elsewhere" / "toy", paths, taken_from=tmp_path / "rows")
     assert taken.outcomes == computed.outcomes
@@ -258,70 +246,38 @@ def test_outputs_of_an_interrupted_computation_do_not_count_as_those_of_a_kept_r
     assert judge(taken) == judge(before)
 
 
-def pack(kept: Path, members: Mapping[str, bytes], **settings: Any) -> None:
-    """Write an archive whose members have these settings of `tarfile`."""
-    packed = io.BytesIO()
-    with tarfile.TarFile(fileobj=packed, mode="w") as archive:
-        for name, content in members.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
-            for setting, value in settings.items():
-                setattr(member, setting, value)
-            archive.addfile(member, io.BytesIO(content))
-    kept.write_bytes(lzma.compress(packed.getvalue()))
-
-
-def sparse() -> bytes:
-    """An archive of a few hundred bytes with a file of 400 MB, most of which is a hole."""
-    member = tarfile.TarInfo("result.json")
-    member.type, member.size = tarfile.GNUTYPE_SPARSE, 0
-    header = bytearray(member.tobuf(tarfile.GNU_FORMAT))
-    header[386:398], header[398:410] = b"00000000000\0", b"00000000000\0"  # a hole from the beginning
-    header[483:495] = b"%011o\0" % 400_000_000
-    header[148:156] = b" " * 8
-    header[148:156] = b"%06o\0 " % sum(header)
-    return lzma.compress(bytes(header) + bytes(1_024))
-
-
-HOSTILE: dict[str, Callable[[Path], object]] = {
-    "cut": lambda kept: kept.write_bytes(kept.read_bytes()[:-40]),
-    "text": lambda kept: kept.write_bytes(b"no archive"),
-    "path": lambda kept: pack(kept, {"../result.json": b"{}"}),
-    "link": lambda kept: pack(kept, {"result.json": b""}, type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-    "many": lambda kept: pack(kept, {f"a{n}.txt": b"" for n in range(101)}),
-    "sparse": lambda kept: kept.write_bytes(sparse()),
-    "longer": lambda kept: kept.write_bytes(lzma.compress(bytes(200_000_000))),
-    "deep": lambda kept: pack(kept, {"result.json": b"[" * 100_000}),
-    "half": lambda kept: pack(kept, {"result.json": b"{"}),
-    "number": lambda kept: pack(kept, {"result.json": b"3"}),
-    "figure": lambda kept: pack(kept, {"result.json": b'{"bleu": "x"}'}),
-    "huge": lambda kept: pack(kept, {"result.json": b'{"bleu": 1' + b"0" * 400 + b"}"}),
-    "processor": lambda kept: pack(kept, {"result.json": b'{"processor": 3}'}),
-    "no figure": lambda kept: pack(kept, {"result.json": b"{}"}),
-    "cost": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0, "matmul_flops": "x"}'}),
-    "curve": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0, "curve": 3}'}),
-    "score": lambda kept: pack(
-        kept, {"result.json": json.dumps({"bleu": 3.0, "curve": {**CURVE, "f1": 3}}).encode()}
-    ),
-    "pictures": lambda kept: pack(kept, {"result.json": b'{"pictures": {"a": {}}}'}),
-    "failed": lambda kept: pack(kept, {"result.json": b'{"failed": "there is not enough memory"}'}),
-    "counts": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0}', "bleu.tsv": b"a\tb\n"}),
-    "few counts": lambda kept: pack(kept, {"result.json": b'{"bleu": 3.0}', "bleu.tsv": b"1\t2\n"}),
-    "one count": lambda kept: pack(kept, {"result.json": b'{"perplexity": 3.0}', "losses.tsv": b"9.0\n"}),
-    "infinite": lambda kept: pack(kept, {"result.json": b'{"bleu": Infinity}', "bleu.tsv": b"1\t2\n"}),
-    "other counts": lambda kept: pack(
-        kept, {"result.json": b'{"perplexity": 3.0}', "losses.tsv": b"9.0\t9\n"}
-    ),
+SCORED = b'{"bleu": 3.0}'
+HOSTILE: dict[str, Mapping[str, bytes]] = {
+    "deep": {RESULT: b"[" * 100_000},
+    "half": {RESULT: b"{"},
+    "number": {RESULT: b"3"},
+    "no text": {RESULT: b"\xff"},
+    "figure": {RESULT: b'{"bleu": "x"}'},
+    "huge": {RESULT: b'{"bleu": 1' + b"0" * 400 + b"}"},
+    "processor": {RESULT: b'{"processor": 3}'},
+    "no figure": {RESULT: b"{}"},
+    "cost": {RESULT: b'{"bleu": 3.0, "matmul_flops": "x"}'},
+    "curve": {RESULT: b'{"bleu": 3.0, "curve": 3}'},
+    "score": {RESULT: json.dumps({"bleu": 3.0, "curve": {**CURVE, "f1": 3}}).encode()},
+    "pictures": {RESULT: b'{"pictures": {"a": {}}}'},
+    "failed": {RESULT: b'{"failed": "there is not enough memory"}'},
+    "counts": {RESULT: SCORED, "bleu.tsv": b"a\tb\n"},
+    "few counts": {RESULT: SCORED, "bleu.tsv": b"1\t2\n"},
+    "no counts": {RESULT: SCORED, "bleu.tsv": b""},
+    "one count": {RESULT: b'{"perplexity": 3.0}', "losses.tsv": b"9.0\n"},
+    "infinite": {RESULT: b'{"bleu": Infinity}', "bleu.tsv": b"1\t2\n"},
+    "other counts": {RESULT: b'{"perplexity": 3.0}', "losses.tsv": b"9.0\t9\n"},
 }
-"""What is wrong with a kept row -> makes it so."""
+"""What is wrong with a kept row -> the files that make it so."""
 
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_damaged_and_hostile_files_are_refused_in_one_line(what: str, tmp_path: Path) -> None:
     run(tmp_path / "toy", num_seeds=1)
     kept = keep_rows_anew(tmp_path)[0]
-    HOSTILE[what](kept)
-    with pytest.raises(DataError, match=r"seed-1\.tar\.xz: is damaged; restore it, or remove it"):
+    for name, content in HOSTILE[what].items():
+        (kept / name).write_bytes(content)
+    with pytest.raises(DataError, match=r"base/seed-1: is damaged; restore it, or remove it"):
         run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
     assert not list((tmp_path / "elsewhere").rglob(RESULT))
 
@@ -374,7 +330,7 @@ def test_a_row_made_of_others_is_kept_beside_the_parts_that_it_was_made_of(tmp_p
     assert not (tmp_path / "rows" / "toy" / "sum").exists(), "its base is not the one that is there"
     first = tmp_path / "first" / "toy"
     run(first, with_a_sum(), num_seeds=1, taken_from=tmp_path / "rows", keep=tmp_path / "rows")
-    assert (tmp_path / "rows" / "toy" / "sum" / "seed-1.tar.xz").is_file()
+    assert (tmp_path / "rows" / "toy" / "sum" / "seed-1" / RESULT).is_file()
 
 
 def test_rows_of_other_inputs_are_not_mixed(tmp_path: Path) -> None:
@@ -412,9 +368,9 @@ def test_pictures_cannot_be_kept(tmp_path: Path) -> None:
 
 
 def keep_rows_anew(folder: Path) -> list[Path]:
-    """Keep the rows of the toy in a new folder."""
+    """Keep the rows of the toy in a new folder; return those of each row and seed."""
     run(folder / "toy", num_seeds=1, keep=folder / "rows")
-    return sorted((folder / "rows").rglob("*.tar.xz"))
+    return sorted((folder / "rows").rglob("seed-*"))
 
 
 def test_without_data_no_row_is_trained_and_with_other_data_none_is_mixed(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from allyouneed.lab.paper.experiment import (
     HYPOTHESES,
     REFERENCES,
     Experiment,
+    Figure,
     Inputs,
     Results,
     Row,
@@ -40,7 +41,7 @@ from allyouneed.lab.paper.pages.results_text import as_terminal_table, table_cel
 from allyouneed.lab.paper.scales import SCALES, Scale
 from allyouneed.lab.paper.scaling import additive_micro_batch_tokens
 from allyouneed.lab.paper.table3 import TABLE3
-from allyouneed.lab.paper.training_rows import curve_of
+from allyouneed.lab.paper.training_rows import SCORES, curve_of
 from allyouneed.lab.statistics.verdicts import judge
 from allyouneed.storage.run_directory import RunDirectory
 
@@ -79,7 +80,7 @@ def experiment_of(bleu: Mapping[str, Mapping[int, float]], paper: Mapping[str, f
         figures = {"bleu": paper[name]} if name in paper else {}
         return Row(name, f"what {name} is", compute, figures, every_seed=len(bleu[name]) > 1)
 
-    return Experiment("toy", "A toy", lambda scale: [row(name) for name in bleu], {"bleu": True})
+    return Experiment("toy", "A toy", lambda scale: [row(name) for name in bleu], {"bleu": SCORES["bleu"]})
 
 
 def run(experiment: Experiment, out: Path, **options: Any) -> Results:
@@ -546,20 +547,12 @@ def test_what_a_signal_ends_between_checkpoints_goes_on_with_the_same_command(
         assert figures[figure] == expected.outcomes["base"][1][figure]
 
 
-def test_a_folder_of_the_former_tiny_scale_is_continued_as_quick(tmp_path: Path) -> None:
-    *_, _ = reproduction.reproduce(TOY, tmp_path, SCALES["quick"], CPU, num_seeds=1)
-    record = tmp_path / "experiment.json"
-    facts = json.loads(record.read_bytes())
-    facts["settings"]["budget_seconds"] = 600.0
-    record.write_bytes(json.dumps({**facts, "scale": "tiny"}).encode())
-    *_, results = reproduction.reproduce(TOY, tmp_path, SCALES["quick"], CPU, num_seeds=2)
-    assert sorted(results.outcomes["base"]) == [1, 2]
-    with pytest.raises(UsageError, match="began with scale quick, now tiny"):
-        run(TOY, tmp_path)
-
-
 def test_figures_of_speed_are_compared_between_rows_of_one_kind_of_machine(tmp_path: Path) -> None:
-    timed = replace(TOY, timed=["tokens_per_second"], figures={"bleu": True, "tokens_per_second": True})
+    timed = replace(
+        TOY,
+        timed=["tokens_per_second"],
+        figures=TOY.figures | {"tokens_per_second": Figure("tokens per second", judged=True)},
+    )
     results = run(timed, tmp_path, num_seeds=2)
     for name, machine in (("base", "one"), ("worse", "one"), ("like", "another")):
         for seed in (1, 2):

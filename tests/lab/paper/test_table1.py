@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.lab.paper import layer_costs, table1
+from allyouneed.lab.paper import layer_measurements, table1
 from allyouneed.lab.paper.experiment import FAILED, Results
 from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
@@ -33,7 +33,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(table1, "LENGTHS", (4, 8))
         patch.setattr(table1, "CONNECTED_N", 8)
         patch.setattr(table1, "_num_rounds", lambda scale: 1)
-        patch.setattr(layer_costs, "_LEAST_SECONDS", 1e-9)
+        patch.setattr(layer_measurements, "_LEAST_SECONDS", 1e-9)
         *_, results = reproduce(TABLE1, out, SCALES["tiny"], torch.device("cpu"))
         write_report(results)
         (out / "terminal.txt").write_bytes("\n".join(as_terminal_table(results_table(results))).encode())

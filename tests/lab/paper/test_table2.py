@@ -21,8 +21,7 @@ from allyouneed.lab.paper.pages.results_table import results_table
 from allyouneed.lab.paper.pages.results_text import table_cells
 from allyouneed.lab.paper.reproduction import reproduce
 from allyouneed.lab.paper.scales import SCALES, Scale
-from allyouneed.lab.paper.systems import SYSTEMS, System, at_scale
-from allyouneed.lab.paper.table2 import TABLE2, TABLE2_EN_FR, folder_of, rates
+from allyouneed.lab.paper.table2 import SYSTEMS, TABLE2, TABLE2_EN_FR, System, at_scale, folder_of, rates
 from allyouneed.lab.statistics.verdicts import judge
 from allyouneed.runs.loading import load_translator
 from allyouneed.storage.publish import read_manifest

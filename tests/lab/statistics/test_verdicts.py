@@ -15,7 +15,7 @@ from allyouneed.errors import DataError
 from allyouneed.evaluation import BleuTokens, bleu_of
 from allyouneed.evaluation.significance import bleu_of_counts, resampled_scores
 from allyouneed.lab.paper import training_rows
-from allyouneed.lab.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Results, Row
+from allyouneed.lab.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Figure, Results, Row
 from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
@@ -58,7 +58,7 @@ def results_of(
         )
         for name in values
     ]
-    experiment = Experiment("toy", "A toy", lambda scale: rows, {figure: True})
+    experiment = Experiment("toy", "A toy", lambda scale: rows, {figure: Figure(figure, judged=True)})
     outcomes = {
         name: {seed: {figure: value} for seed, value in enumerate(of_row, 1)}
         for name, of_row in values.items()
@@ -378,7 +378,7 @@ def test_the_control_splits_the_seeds_of_every_row(tmp_path: Path) -> None:
 
 
 def test_about_one_split_in_twenty_of_the_recorded_seeds_is_called_different(tmp_path: Path) -> None:
-    recorded = Path(__file__).parents[2] / "docs" / "results" / "table3-quick.csv"
+    recorded = Path(__file__).parents[3] / "docs" / "results" / "table3-quick.csv"
     experiment, outcomes = EXPERIMENTS["table3"], dict[str, dict[int, dict[str, float]]]()
     with recorded.open(encoding="utf-8", newline="") as lines:
         for line in csv.DictReader(lines):

@@ -10,11 +10,11 @@ from torch.nn import functional
 from allyouneed.model.attention import attention_weights
 from allyouneed.model.comparison.layer_kinds import (
     ComparedLayer,
-    Convolutional,
+    ConvolutionalLayer,
     FullSelfAttention,
     FullyConnected,
     PositionWise,
-    Recurrent,
+    RecurrentLayer,
     RestrictedSelfAttention,
     SeparableConvolutional,
 )
@@ -23,9 +23,9 @@ D, N = 6, 11
 LAYERS: dict[str, Callable[[], ComparedLayer]] = {
     "full": lambda: FullSelfAttention(D),
     "restricted": lambda: RestrictedSelfAttention(D, 4),
-    "recurrent": lambda: Recurrent(D),
-    "convolutional": lambda: Convolutional(D, 3),
-    "dilated": lambda: Convolutional(D, 3, 2),
+    "recurrent": lambda: RecurrentLayer(D),
+    "convolutional": lambda: ConvolutionalLayer(D, 3),
+    "dilated": lambda: ConvolutionalLayer(D, 3, 2),
     "separable": lambda: SeparableConvolutional(D, 3, 2),
     "position-wise": lambda: PositionWise(D),
     "fully connected": lambda: FullyConnected(D, N),
@@ -60,7 +60,7 @@ def test_restricted_self_attention_is_full_self_attention_with_closed_keys(x: Te
 
 
 def test_n_rounds_of_all_cells_at_once_are_the_recurrence_and_fewer_are_its_beginning(x: Tensor) -> None:
-    layer = Recurrent(D)
+    layer = RecurrentLayer(D)
     states = layer.core(x)
     torch.testing.assert_close(layer.after_rounds(x, [layer] * (N - 1)), states)
     after_four = layer.after_rounds(x, [layer] * 3)
@@ -69,14 +69,14 @@ def test_n_rounds_of_all_cells_at_once_are_the_recurrence_and_fewer_are_its_begi
 
 
 def test_a_round_of_any_other_layer_is_the_next_of_a_stack(x: Tensor) -> None:
-    first, second, third = Convolutional(D, 3), FullSelfAttention(D), PositionWise(D)
+    first, second, third = ConvolutionalLayer(D, 3), FullSelfAttention(D), PositionWise(D)
     torch.testing.assert_close(first.after_rounds(x, [second, third]), third(second(first(x))))
     torch.testing.assert_close(first.after_rounds(x, []), first(x))
 
 
 @pytest.mark.parametrize("dilation", [1, 3])
 def test_a_convolution_is_a_sum_over_the_positions_behind(x: Tensor, dilation: int) -> None:
-    layer = Convolutional(D, 3, dilation)
+    layer = ConvolutionalLayer(D, 3, dilation)
     weight, bias = layer.convolution.weight, layer.convolution.bias
     assert isinstance(weight, Tensor)
     assert isinstance(bias, Tensor)

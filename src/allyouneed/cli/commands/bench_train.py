@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from allyouneed.lab.bench.training_workloads import Shape
 
 ShapeName = Literal["small", "base", "length"]
-Peer = Literal["tutorial", "marian", "opennmt"]
+Peer = Literal["tutorial", "marian"]
 Precision = Literal["float32", "bfloat16"]
 
 _REFERENCES = {
@@ -49,9 +49,8 @@ def train(
     ```
 
     In each round, every contender trains a few steps on the same batches of random ids, with dropout and
-    label smoothing 0.1 and float32 weights. `tutorial` is `torch.nn.Transformer` as tutorials use it,
-    `marian` is Hugging Face's MarianMTModel (`pip install 'allyouneed[bench]'`), `opennmt` is the Transformer
-    of OpenNMT-py 3.0 (`pip install OpenNMT-py`).
+    label smoothing 0.1 and float32 weights. `tutorial` is `torch.nn.Transformer` as tutorials use it, and
+    `marian` is Hugging Face's MarianMTModel (`pip install 'allyouneed[bench]'`).
 
     Args:
         shape: `small`: 3+3 layers, d_model 256, sentences as in Multi30k. `base`: the paper's base model,

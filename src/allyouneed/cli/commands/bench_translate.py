@@ -15,7 +15,7 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 
 if TYPE_CHECKING:
-    from allyouneed.lab.bench.decoding_workloads import Task
+    from allyouneed.lab.bench.decoding_workloads import DecodingTask
 
 Peer = Literal["ctranslate2", "huggingface"]
 ShapeName = Literal["small", "base", "opus"]
@@ -130,7 +130,7 @@ def _require_one(entries: Sequence[object], conditions: Conditions) -> None:
         raise UsageError(f"--precision: no contender has {asked} here; name another")
 
 
-Make = Callable[[Sequence[str], Mapping[str, object], Path], "Task"]
+Make = Callable[[Sequence[str], Mapping[str, object], Path], "DecodingTask"]
 """Peers, search settings, folder for exports -> task."""
 
 
@@ -185,7 +185,7 @@ def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
 def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
     from allyouneed.lab.bench.contenders import OURS
     from allyouneed.lab.bench.decoding_contenders import precisions
-    from allyouneed.lab.bench.decoding_lengths import LENGTHS, bench_lengths, num_turns_of_lengths
+    from allyouneed.lab.bench.decoding_speed import LENGTHS, bench_lengths, num_turns_of_lengths
 
     chosen = [precision for precision in conditions.precision if precision in precisions(OURS)]
     _require_one(chosen, conditions)

@@ -13,7 +13,7 @@ from allyouneed.errors import notice
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from allyouneed.lab.demo.demo_run import DemoResult, Example
+    from allyouneed.lab.demo.demo_run import DemoResult, TranslatedExample
 
 _NUM_SHOWN = 6
 
@@ -48,7 +48,7 @@ def demo(*, out: Path = Path("runs/demo"), device: Device = "auto") -> None:
     print(_suggestion(result.examples, out / "model"))
 
 
-def _suggestion(examples: "Sequence[Example]", model: Path) -> str:
+def _suggestion(examples: "Sequence[TranslatedExample]", model: Path) -> str:
     """A command that translates a test sentence; the first that the model translates rightly, if any."""
     right = (example for example in examples if example.translation == example.reference)
     tried = next(right, examples[0])

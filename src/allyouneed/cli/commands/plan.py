@@ -12,7 +12,7 @@ from allyouneed.symbols import MAX_ENTRIES
 
 if TYPE_CHECKING:
     from allyouneed.config.run import RunConfig
-    from allyouneed.cost.estimate import Cost, Published
+    from allyouneed.cost.estimate import Cost, PublishedModel
 
 _TABLE3_TITLES = ("N", "d_model", "d_ff", "h", "d_k", "d_v", "P_drop", "eps_ls", "steps")
 _TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
@@ -125,7 +125,7 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
         yield f"  {deviation.setting} = {deviation.value}, there {of_paper}{remark}"
 
 
-def _published_parameters(parameters: int, vocab_size: int, paper: "Published") -> Iterator[str]:
+def _published_parameters(parameters: int, vocab_size: int, paper: "PublishedModel") -> Iterator[str]:
     """The paper's count of parameters (Table 3) and, if it differs, the reason."""
     from allyouneed.cost.estimate import VOCAB_SIZE_OF_2017
 

@@ -14,22 +14,6 @@ from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError, notice
 if TYPE_CHECKING:
     from allyouneed.lab.paper.experiment import Inputs
 
-Name = Literal[
-    "table1",
-    "table2",
-    "table2-en-fr",
-    "table3",
-    "table4",
-    "table4-grammar",
-    "aop",
-    "scaling",
-    "extrapolation",
-    "paths",
-    "variants",
-    "figures",
-    "index",
-]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -69,12 +53,12 @@ class KeptRows:
     """Folder written by `--keep`, whose rows of this experiment and scale are reused, whatever OUT is called.
     Without `--data`, an experiment that needs data trains no further rows."""
     keep: Path | None = None
-    """A folder to keep finished rows in, below the name of the folder OUT: a small file for each row and
-    seed, enough to compare it, so that a table can be computed on several machines."""
+    """A folder to keep finished rows in, below the name of the folder OUT: small files for each row and seed,
+    enough to compare it, so that a table can be computed on several machines."""
 
 
 def reproduce(
-    experiment: Name,
+    experiment: str,
     /,
     *,
     given: Given = Given(),
@@ -145,6 +129,8 @@ def _experiment(
     from allyouneed.lab.paper.reproduction import reproduce as run_rows
     from allyouneed.tasks.attention_figures import draw_in_every_form
 
+    if name not in EXPERIMENTS:
+        raise UsageError(f"reproduce {name}: name one of {', '.join(EXPERIMENTS)}, or index")
     experiment = EXPERIMENTS[name]
     if kept.taken_from is not None and given == Given() and experiment.require is not None:
         told = {"rows": bool(rows), "seeds": seeds is not None, "device": device != "auto"}
@@ -175,7 +161,7 @@ def _experiment(
 
 
 def _index(folder: Path, unused: Sequence[object]) -> int:
-    from allyouneed.lab.paper.pages.results_index import write_index
+    from allyouneed.lab.paper.pages.results_page import write_index
 
     if any(unused):
         raise UsageError("reproduce index: collects tables; it takes no option but out", settings=["out"])

@@ -96,7 +96,10 @@ def _translations(
 
 
 def _p_values(
-    found: Mapping[_Pair, Sequence[str]], best: _Pair, references: Sequence[Sequence[str]], tokens: "BleuTokens"
+    found: Mapping[_Pair, Sequence[str]],
+    best: _Pair,
+    references: Sequence[Sequence[str]],
+    tokens: "BleuTokens",
 ) -> dict[_Pair, float | None]:
     """P-value of the difference between each pair and the best; None for that one."""
     from allyouneed.evaluation.significance import paired_bootstrap

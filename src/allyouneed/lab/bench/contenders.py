@@ -17,7 +17,6 @@ Precision = DecodingPrecision
 
 NEEDED = {
     "marian": ("transformers", "allyouneed[bench]"),
-    "opennmt": ("onmt", "OpenNMT-py"),
     "ctranslate2": ("ctranslate2", "allyouneed[ctranslate2]"),
     "huggingface": ("transformers", "allyouneed[huggingface]"),
 }

@@ -47,7 +47,7 @@ ONE_BY_ONE = Layout(processes=1, workers=1, threads=1, batch=1)
 """One sentence, one thread."""
 
 
-class Contender(Protocol):
+class DecodingContender(Protocol):
     """A model loaded in one process, ready to translate."""
 
     def arrange(self, layout: Layout) -> None:
@@ -176,7 +176,7 @@ def sorted_batches(sources: Sequence[Ids], size: int) -> list[list[int]]:
     return [order[start : start + size] for start in range(0, len(order), size)]
 
 
-Build = Callable[[Path, Precision, SearchConfig], Contender]
+Build = Callable[[Path, Precision, SearchConfig], DecodingContender]
 """Builds a contender. Arguments: model directory, precision, search settings."""
 
 CONTENDERS: dict[str, Build] = {

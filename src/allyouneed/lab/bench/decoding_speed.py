@@ -1,10 +1,11 @@
-"""Benchmark of translation speed: contenders take turns at the same sentences, each in its best layout.
+"""Benchmarks of decoding: translation speed beside other software, and the time per output token by length.
 
-First, each contender tries its layouts on a sample of the sentences and the best few on all of them. Then it
-translates all sentences once per round. Ratios are taken within a round, so a busy machine slows all alike.
+Contenders take turns at the same sentences, each in its best layout: it tries all on a sample, and the
+best few on all sentences. Ratios are taken within a round, so a busy machine slows all alike.
 """
 
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -14,17 +15,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from allyouneed.lab.bench.contenders import NEEDED, Entry, circumstances, spread
+from allyouneed.lab.bench.contenders import NEEDED, OURS, Entry, Precision, circumstances, spread
 from allyouneed.lab.bench.decoding_contenders import (
     ONE_BY_ONE,
     Ids,
     Layout,
+    OurDecoder,
     other_batches,
     ways_to_share,
 )
-from allyouneed.lab.bench.decoding_team import Team, Turn
-from allyouneed.lab.bench.decoding_workloads import Task
+from allyouneed.lab.bench.decoding_team import DecodingTeam, DecodingTurn
+from allyouneed.lab.bench.decoding_workloads import DecodingTask
 from allyouneed.native.library import instructions, library
+from allyouneed.symbols import UNKNOWN
 
 FORCED = (
     *("ALLYOUNEED_ISA", "CT2_FORCE_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY"),
@@ -46,7 +49,7 @@ class Measured:
     layout: Layout
     tried: Sequence[tuple[Layout, float]]
     """Layouts that were tried, each with its sentences per second, the fastest first."""
-    turns: Sequence[Turn]
+    turns: Sequence[DecodingTurn]
     """One turn per round."""
     latencies: Sequence[float]
     """Seconds per sentence, translated one at a time by one thread."""
@@ -56,20 +59,16 @@ class Measured:
 
 
 def bench_task(
-    task: Task,
+    task: DecodingTask,
     entries: Sequence[Entry],
     num_rounds: int,
     threads: int,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Measure all entries on a task and return the record, ready to be saved as JSON.
+    """Measure all entries on a task, after a warm-up round; return the record, ready to be saved as JSON.
 
-    Args:
-        task: Model and sentences.
-        entries: Contenders and their precisions.
-        num_rounds: Number of measured rounds, after one warm-up round.
-        threads: Number of threads per contender, distributed as its best layout does.
-        advance: Callback after every turn, called `num_turns` times in all.
+    Each has so many threads, distributed as its best layout does. `advance` is called after every turn,
+    `num_turns` times in all.
     """
     chosen = {entry: try_layouts(task, entry, threads, advance) for entry in entries}
     measured = dict(_measure(task, chosen, num_rounds, advance))
@@ -96,17 +95,16 @@ def num_turns(entries: Sequence[Entry], num_rounds: int, threads: int) -> int:
 
 
 def try_layouts(
-    task: Task, entry: Entry, threads: int, advance: Callable[[], None]
+    task: DecodingTask, entry: Entry, threads: int, advance: Callable[[], None]
 ) -> list[tuple[Layout, float]]:
     """Layouts with their sentences per second, the fastest first.
 
-    A sample of the text decides between the ways to distribute the threads, and then between batch sizes for
-    the fastest way. The best few layouts are measured again on the whole text. Layouts take turns, and the
-    best turn of each counts, so that a slow moment of the machine decides nothing.
+    A sample of the text decides between the ways to distribute the threads, then between batch sizes for the
+    fastest way. The best few are measured again on the whole text. The best of several turns counts.
     """
     sample = evenly(task.sources, _TRIED_SENTENCES)
     shared = ways_to_share(entry.contender, threads)
-    with Team(task, entry, max(layout.processes for layout in shared)) as team:
+    with DecodingTeam(task, entry, max(layout.processes for layout in shared)) as team:
 
         def speeds(layouts: Sequence[Layout], sources: Sequence[Ids]) -> list[tuple[Layout, float]]:
             def speed(layout: Layout) -> float:
@@ -137,18 +135,18 @@ def _slowest_last(tried: tuple[Layout, float]) -> float:
 
 
 def _measure(
-    task: Task,
+    task: DecodingTask,
     chosen: Mapping[Entry, Sequence[tuple[Layout, float]]],
     num_rounds: int,
     advance: Callable[[], None],
 ) -> Iterator[tuple[Entry, Measured]]:
     with ExitStack() as stack:
-        teams: dict[Entry, Team] = {}
+        teams: dict[Entry, DecodingTeam] = {}
         for entry, tried in chosen.items():
-            teams[entry] = stack.enter_context(Team(task, entry, tried[0][0].processes))
+            teams[entry] = stack.enter_context(DecodingTeam(task, entry, tried[0][0].processes))
             teams[entry].arrange(tried[0][0])
 
-        def play() -> dict[Entry, Turn]:
+        def play() -> dict[Entry, DecodingTurn]:
             turns = {}
             for entry, team in teams.items():
                 turns[entry] = team.take_turn(task.sources)
@@ -165,7 +163,7 @@ def _measure(
 
 
 def _latencies(
-    teams: Mapping[Entry, Team], task: Task, advance: Callable[[], None]
+    teams: Mapping[Entry, DecodingTeam], task: DecodingTask, advance: Callable[[], None]
 ) -> dict[Entry, list[float]]:
     """Seconds per sentence of a sample, translated one at a time, a few sentences per turn."""
     sample = evenly(task.sources, _LATENCY_SENTENCES)
@@ -186,7 +184,7 @@ def evenly(sources: Sequence[Ids], most: int) -> list[Ids]:
     return [ordered[place] for place in places]
 
 
-def summarise(task: Task, measured: Mapping[Entry, Measured]) -> list[dict[str, Any]]:
+def summarise(task: DecodingTask, measured: Mapping[Entry, Measured]) -> list[dict[str, Any]]:
     """A row per entry: speeds with their spread over the rounds, and ratios of sentences per second."""
     first = next(iter(measured.values())).turns[-1].outputs
     return [
@@ -233,3 +231,74 @@ def kernels_in_use() -> dict[str, str]:
 def _versions(entries: Sequence[Entry]) -> dict[str, str]:
     packages = {NEEDED[contender][0] for contender, _ in entries if contender in NEEDED}
     return {package: metadata.version(package) for package in sorted(packages)}
+
+
+# The time per output token by length
+
+LENGTHS = (32, 64, 128, 256)
+"""Lengths of source and output in tokens, end symbols included."""
+_BATCH = 8
+_SEED = 1
+
+
+def bench_lengths(
+    task: DecodingTask,
+    precisions: Sequence[Precision],
+    num_rounds: int,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Measure all lengths in turns, in batches of 8 on one thread; `advance` is called after every turn.
+
+    Each ratio compares the time per output token with that at the shortest length in the same round.
+    """
+    draw = np.random.default_rng(_SEED)
+    sources = {
+        length: draw.integers(UNKNOWN + 1, task.model.source_vocab_size, (_BATCH, length - 1)).tolist()
+        for length in LENGTHS
+    }
+    rows = []
+    for precision in precisions:
+        decoders = {length: _decoder(task, precision, length) for length in LENGTHS}
+        rounds: list[dict[int, float]] = []
+        for _ in range(num_rounds + 1):  # the first is a warm-up
+            rounds.append({})
+            for length, decoder in decoders.items():
+                rounds[-1][length] = _seconds_of_token(decoder, sources[length], length)
+                advance()
+        rows += [
+            {
+                "precision": precision,
+                "length": length,
+                "seconds_per_token": spread(each[length] for each in rounds[1:]),
+                "times_the_shortest": spread(each[length] / each[LENGTHS[0]] for each in rounds[1:]),
+            }
+            for length in LENGTHS
+        ]
+    started = circumstances(torch.device("cpu"))
+    return {
+        **started,
+        "environment": started["environment"] | {"threads": 1} | kernels_in_use(),
+        "model": task.model.model_dump(),
+        "beam_size": task.search.beam_size,
+        "batch": _BATCH,
+        "rounds": num_rounds,
+        "rows": rows,
+    }
+
+
+def num_turns_of_lengths(precisions: Sequence[Precision], num_rounds: int) -> int:
+    """The number of turns of `bench_lengths`."""
+    return len(precisions) * len(LENGTHS) * (num_rounds + 1)
+
+
+def _decoder(task: DecodingTask, precision: Precision, length: int) -> OurDecoder:
+    search = task.search.replace(min_length=length, max_length=length)
+    decoder = OurDecoder(task.folders[OURS], precision, search)
+    decoder.arrange(Layout(processes=1, workers=1, threads=1, batch=_BATCH))
+    return decoder
+
+
+def _seconds_of_token(decoder: OurDecoder, sources: Sequence[Sequence[int]], length: int) -> float:
+    began = time.perf_counter()
+    decoder.translate(sources)
+    return (time.perf_counter() - began) / (_BATCH * length)

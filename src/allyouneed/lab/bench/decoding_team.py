@@ -19,18 +19,18 @@ from allyouneed.lab.bench.contenders import NEEDED, Entry
 from allyouneed.lab.bench.decoding_contenders import (
     CONTENDERS,
     ONE_BY_ONE,
-    Contender,
+    DecodingContender,
     Ids,
     Layout,
     sorted_batches,
 )
-from allyouneed.lab.bench.decoding_workloads import Task
+from allyouneed.lab.bench.decoding_workloads import DecodingTask
 
 _CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
-class Turn:
+class DecodingTurn:
     """One translation of all sentences."""
 
     seconds: float
@@ -38,16 +38,10 @@ class Turn:
     """Token ids without end symbols, in the order of the sources."""
 
 
-class Team:
-    """The processes of an entry, each with the model loaded.
+class DecodingTeam:
+    """The processes of an entry, each with the task's model loaded, as many as its largest layout needs."""
 
-    Args:
-        task: Task whose model is loaded.
-        entry: Contender and precision.
-        num_processes: Number of processes that the largest layout needs.
-    """
-
-    def __init__(self, task: Task, entry: Entry, num_processes: int) -> None:
+    def __init__(self, task: DecodingTask, entry: Entry, num_processes: int) -> None:
         self._layout = ONE_BY_ONE
         self._pools = [
             ProcessPoolExecutor(1, get_context("spawn"), _enter, (task, entry)) for _ in range(num_processes)
@@ -66,12 +60,12 @@ class Team:
         for ready in [pool.submit(_arrange, layout) for pool in self._pools]:
             ready.result()
 
-    def take_turn(self, sources: Sequence[Ids]) -> Turn:
+    def take_turn(self, sources: Sequence[Ids]) -> DecodingTurn:
         """Translate all sources and time it; a process that becomes free takes the next batch."""
         began = time.perf_counter()
         if self._layout.processes == 1:
             outputs = self._pools[0].submit(_translate, sources).result()
-            return Turn(time.perf_counter() - began, outputs)
+            return DecodingTurn(time.perf_counter() - began, outputs)
         batches = iter(sorted_batches(sources, self._layout.batch))
         results: dict[int, list[int]] = {}
 
@@ -83,7 +77,7 @@ class Team:
         pools = self._pools[: self._layout.processes]
         with ThreadPoolExecutor(len(pools)) as threads:
             list(threads.map(work, pools))
-        return Turn(time.perf_counter() - began, [results[place] for place in range(len(sources))])
+        return DecodingTurn(time.perf_counter() - began, [results[place] for place in range(len(sources))])
 
     def latencies(self, sources: Sequence[Ids]) -> list[float]:
         """Seconds per source, translated one at a time and timed in the first process."""
@@ -95,11 +89,11 @@ class Team:
         return sum(peak for peak, _ in each), sum(grown for _, grown in each)
 
 
-_entered: list[tuple[Contender, int]] = []
+_entered: list[tuple[DecodingContender, int]] = []
 """In a worker process: its contender, and the peak memory in bytes before the contender was built."""
 
 
-def _enter(task: Task, entry: Entry) -> None:
+def _enter(task: DecodingTask, entry: Entry) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports it
     if entry.contender in NEEDED:
         package = importlib.import_module(NEEDED[entry.contender][0])

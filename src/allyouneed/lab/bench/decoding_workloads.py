@@ -42,7 +42,7 @@ _WORD_LETTERS = 8
 
 
 @dataclass(frozen=True)
-class Task:
+class DecodingTask:
     """Sentences to translate, and a model in every contender's format."""
 
     model: ModelConfig
@@ -77,12 +77,12 @@ def task_of_model(
     peers: Sequence[str],
     search: Mapping[str, object],
     folder: Path,
-) -> Task:
+) -> DecodingTask:
     """The task of translating a text with a trained model, which is exported for the peers.
 
     Args:
         model: A run, a checkpoint of a run, or a model directory.
-        source: Text file of sentences, one per line; blank lines are skipped. Without it the task has none.
+        source: Text file of sentences, one per line; blank lines are skipped.
         reference: Text file of their translations, line by line.
         peers: Names of formats that `export` writes.
         search: Settings of `SearchConfig` that override the model's own.
@@ -105,7 +105,7 @@ def task_of_model(
     if source is not None and not filled:
         raise DataError(f"{source}: holds no sentences; give a file with at least one")
     tokenizer = Tokenizer.load(directory / SOURCE_TOKENIZER, config.model.source_vocab_size)
-    return Task(
+    return DecodingTask(
         config.model,
         _exported(directory, peers, folder),
         SearchConfig.checked(**config.search.model_dump() | dict(search)),
@@ -122,7 +122,7 @@ def task_of_shape(
     peers: Sequence[str],
     search: Mapping[str, object],
     folder: Path,
-) -> Task:
+) -> DecodingTask:
     """A task of random weights and ids: sources as long as in Multi30k, outputs of `num_tokens` each."""
     torch.manual_seed(_SEED)
     tokenizer = folder / "tokenizer.json"
@@ -136,7 +136,7 @@ def task_of_shape(
     config = RunConfig(model=model)
     save_checkpoint(folder / OURS, config, weights, attachments, {})
     draw = np.random.default_rng(_SEED)
-    return Task(
+    return DecodingTask(
         model,
         _exported(folder / OURS, peers, folder),
         SearchConfig.checked(**dict(search) | {"min_length": num_tokens, "max_length": num_tokens}),

@@ -29,7 +29,7 @@ from allyouneed.training.team import team_of
 from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_operators
 
 
-class Contender(Protocol):
+class TrainingContender(Protocol):
     """A model in training."""
 
     @property
@@ -206,51 +206,7 @@ class MarianTransformer(nn.Module):
         return logits
 
 
-class OpenNMTTransformer(nn.Module):
-    """OpenNMT-py 3.0, which is pre-norm; source, target and logits share one embedding."""
-
-    def __init__(self, config: ModelConfig) -> None:
-        from onmt.decoders.transformer import TransformerDecoder
-        from onmt.encoders.transformer import TransformerEncoder
-        from onmt.modules import Embeddings
-
-        super().__init__()
-        embeddings = Embeddings(
-            config.d_model, config.target_vocab_size, PADDING, position_encoding=True, dropout=config.dropout
-        )
-        layers = config.num_layers, config.d_model, config.num_heads, config.d_ff
-        rates = {"dropout": config.dropout, "attention_dropout": config.dropout}
-        common = {"embeddings": embeddings, "max_relative_positions": 0, "add_qkvbias": True, **rates}
-        self.encoder = TransformerEncoder(*layers, **common)
-        self.decoder = TransformerDecoder(
-            *layers,
-            copy_attn=False,
-            self_attn_type="scaled-dot",
-            aan_useffn=False,
-            full_context_alignment=False,
-            alignment_layer=0,
-            alignment_heads=0,
-            **common,
-        )
-        self.projection = nn.Linear(config.d_model, config.target_vocab_size)
-        self.projection.weight = embeddings.word_lut.weight
-        for matrix in (parameter for parameter in self.parameters() if parameter.dim() > 1):
-            nn.init.xavier_uniform_(matrix)
-
-    def forward(
-        self, source: Int[Tensor, "rows source_len"], target: Int[Tensor, "rows target_len"]
-    ) -> Float[Tensor, "rows target_len vocab"]:
-        """The logits of each next target token."""
-        lengths = (source != PADDING).sum(dim=1)
-        features = source.unsqueeze(-1)
-        memory, _, _ = self.encoder(features, lengths)
-        self.decoder.init_state(features, memory, None)
-        hidden, _ = self.decoder(target.unsqueeze(-1), memory, src_len=lengths)
-        logits: Tensor = self.projection(hidden)
-        return logits
-
-
-Build = Callable[[RunConfig, int, torch.device], Contender]
+Build = Callable[[RunConfig, int, torch.device], TrainingContender]
 """Builds a contender. Arguments: configuration, length of the longest sentence in tokens, device."""
 
 CONTENDERS: dict[str, Build] = {
@@ -260,9 +216,6 @@ CONTENDERS: dict[str, Build] = {
     ),
     "marian": lambda config, longest, device: PlainStep(
         MarianTransformer(config.model, longest), config, device, fused=True
-    ),
-    "opennmt": lambda config, longest, device: PlainStep(
-        OpenNMTTransformer(config.model), config, device, fused=False
     ),
 }
 """Name on the command line -> its builder."""

@@ -25,7 +25,7 @@ from allyouneed.data.batch_plans import Batch
 from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.lab.bench.contenders import Entry, Precision, circumstances, spread
-from allyouneed.lab.bench.training_contenders import CONTENDERS, Contender
+from allyouneed.lab.bench.training_contenders import CONTENDERS, TrainingContender
 from allyouneed.lab.bench.training_workloads import Shape, make_batches
 from allyouneed.training.flops import training_flops
 
@@ -37,7 +37,7 @@ _LIMIT_SIZE = 2048
 
 
 @dataclass(frozen=True)
-class Turn:
+class TrainingTurn:
     """A few steps of one contender."""
 
     seconds: float
@@ -63,7 +63,7 @@ class Round:
 
     limits: Mapping[Precision, float]
     """FLOPs per second of large matrix products alone, by precision."""
-    turns: Mapping[tuple[str, Entry], Turn]
+    turns: Mapping[tuple[str, Entry], TrainingTurn]
     """Turns by workload and entry."""
 
 
@@ -74,14 +74,9 @@ def bench_shape(
     device: torch.device,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Measure all entries on a shape and return the record, ready to be saved as JSON.
+    """Measure all entries on a shape, after a warm-up round; return the record, ready to be saved as JSON.
 
-    Args:
-        shape: The model and the workloads.
-        entries: Contenders and their precisions.
-        num_rounds: Number of measured rounds, after one warm-up round.
-        device: Device to compute on.
-        advance: Callback after every turn, called `num_turns` times in all.
+    `advance` is called after every turn, `num_turns` times in all.
     """
     rows = summarise(rounds := list(play_rounds(shape, entries, num_rounds, device, advance)))
     if shape.studies_length:
@@ -130,7 +125,7 @@ def play_rounds(
             for entry in entries
         }
 
-        def take_turns(part: slice) -> dict[tuple[str, Entry], Turn]:
+        def take_turns(part: slice) -> dict[tuple[str, Entry], TrainingTurn]:
             turns = {}
             for workload, whole in batches.items():
                 for entry, process in processes.items():
@@ -154,7 +149,7 @@ def _batches(shape: Shape, lengths: NDArray[np.int64]) -> Iterator[Batch]:
     return make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
 
 
-_entered: list[Contender] = []
+_entered: list[TrainingContender] = []
 """In a worker process: its contender."""
 
 
@@ -163,11 +158,11 @@ def _enter(shape: Shape, entry: Entry, longest: int, device: torch.device) -> No
     _entered.append(build_contender(shape, entry, longest, device))
 
 
-def _take_turn(batches: Sequence[Batch], shape: Shape, device: torch.device) -> Turn:
+def _take_turn(batches: Sequence[Batch], shape: Shape, device: torch.device) -> TrainingTurn:
     return take_turn(_entered[0], batches, shape.model, device)
 
 
-def build_contender(shape: Shape, entry: Entry, longest: int, device: torch.device) -> Contender:
+def build_contender(shape: Shape, entry: Entry, longest: int, device: torch.device) -> TrainingContender:
     """The entry's model and optimizer, ready for sentences of up to `longest` tokens."""
     torch.manual_seed(_SEED)
     training = {
@@ -180,8 +175,8 @@ def build_contender(shape: Shape, entry: Entry, longest: int, device: torch.devi
 
 
 def take_turn(
-    contender: Contender, batches: Sequence[Batch], model: ModelConfig, device: torch.device
-) -> Turn:
+    contender: TrainingContender, batches: Sequence[Batch], model: ModelConfig, device: torch.device
+) -> TrainingTurn:
     """Take one step on each batch and time them together."""
     wait_for(device)
     began = time.perf_counter()
@@ -190,7 +185,7 @@ def take_turn(
     wait_for(device)
     seconds = time.perf_counter() - began
     flops = sum(flops_of(batch, model) for batch in batches)
-    return Turn(seconds, sum(batch.num_target_tokens for batch in batches), flops)
+    return TrainingTurn(seconds, sum(batch.num_target_tokens for batch in batches), flops)
 
 
 def flops_of(batch: Batch, model: ModelConfig) -> int:
@@ -200,10 +195,7 @@ def flops_of(batch: Batch, model: ModelConfig) -> int:
 
 
 def step_memory(shape: Shape, entry: Entry, device: torch.device) -> int:
-    """Peak growth in bytes of a new process that builds the entry's model and takes two steps.
-
-    It covers the weights, gradients, Adam's moments, and what a step on the shape's last workload keeps.
-    """
+    """Peak growth in bytes of a new process that takes two steps on the shape's last workload."""
     # The current process would reuse memory that it has freed, which the peak does not show.
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         return process.submit(_growth, shape, entry, device).result()
@@ -219,10 +211,7 @@ def _load_code(shape: Shape, entry: Entry, device: torch.device) -> None:
 
 
 def summarise(rounds: Sequence[Round]) -> list[dict[str, Any]]:
-    """A row per workload and entry, every figure with its spread over the rounds.
-
-    A row holds the ratios to all entries on the same workload, and to the same entry on the first workload.
-    """
+    """A row per workload and entry, with ratios to all entries of the workload, and to the first workload."""
     workloads = list(dict.fromkeys(workload for workload, _ in rounds[0].turns))
     return [
         {

@@ -103,7 +103,7 @@ NEAREST = "nearest training sentence"
 
 
 @dataclass(frozen=True)
-class Example:
+class TranslatedExample:
     """A test sentence with its reference and the model's translation."""
 
     source: str
@@ -113,12 +113,10 @@ class Example:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The result of the demo."""
+    """Scores of the model and of each baseline, and the whole test set."""
 
     scores: Mapping[str, Sequence[Score]]
-    """Scores of the model and of each baseline on the test set."""
-    examples: Sequence[Example]
-    """The whole test set."""
+    examples: Sequence[TranslatedExample]
 
 
 def run_demo(
@@ -135,10 +133,10 @@ def run_demo(
     Args:
         out: Output directory; an interrupted demo resumes from it.
         device: Device to compute on.
-        corpus: Corpus to train and test on; by default that of `generate_demo_corpus`.
-        config: Configuration; by default the preset `demo`.
+        corpus: Corpus to use instead of that of `generate_demo_corpus`.
+        config: Configuration to use instead of the preset `demo`.
         report: Callback for every training event.
-        say: Callback for one line per step, when the step starts.
+        say: Callback for a line as each step starts.
     """
     texts, data, run, model = out / "corpus", out / "data", out / "run", out / "model"
     say("generating English-German sentence pairs from a grammar")
@@ -199,5 +197,5 @@ def _evaluate(path: Path, corpus: DemoCorpus, translations: list[str]) -> DemoRe
     contents = {name: scores_to_json(of_system) for name, of_system in scores.items()}
     write_text(path, json.dumps(contents, indent=1) + "\n")
     return DemoResult(
-        scores, [Example(*texts) for texts in zip(sources, references, translations, strict=True)]
+        scores, [TranslatedExample(*texts) for texts in zip(sources, references, translations, strict=True)]
     )

@@ -1,6 +1,6 @@
-"""The parts of an experiment: its rows, their inputs, and their results."""
+"""The parts of an experiment: its figures, rows, inputs and results."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,19 +19,15 @@ Figures = Mapping[str, Any]
 
 FAILED = "failed"
 MADE_OF = "made_of"
-"""Key of a row built from other rows: name of each -> sha256 of its result. `made_of.json` in
-the row's folder records the same when the row starts."""
+"""Key of a row built from other rows: name -> sha256 of its result; also in `made_of.json` from the start."""
 PROCESSOR, DATE = "processor", "date"
-"""Keys of the machine that has computed a row, and of the day on which it did."""
+"""Keys of the machine and the day that a row was computed on."""
 PICTURES = "pictures"
-"""Key of the pictures that a row has drawn: NAME (of NAME.png, .svg and .pdf) -> its `caption`, and the
-interactive `page` beside it."""
+"""Key of a row's pictures: NAME (of NAME.png, .svg and .pdf) -> `caption` and interactive `page`."""
 AVERAGED = "_averaged"
-"""End of the names of figures of averaged checkpoints, in tables of the last checkpoint, whose figures in the
-paper they are compared with."""
+"""Suffix of figures of averaged checkpoints; they are compared with the paper's of the last checkpoint."""
 CURVE = "curve"
-"""Key of how a row's model learned: `step`, `seconds`, `matmul_flops`, `perplexity`, and the score of the
-task -> values in order."""
+"""Key of the learning curve: `step`, `seconds`, `matmul_flops`, `perplexity`, score of the task -> values."""
 RATES = "rates"
 """Key of the runs that a row was chosen from: factor of the learning rate -> perplexity and curve."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
@@ -39,13 +35,13 @@ LOSSES = "losses.tsv"
 """Per sentence: sum of the losses of its target tokens in nats, TAB, number of these tokens."""
 
 
-def kept_file(name: str, suffix: str) -> Path:
+def kept_file(name: str, suffix: str) -> str:
     """Name of a file that a row keeps for a part of the test set, such as `hypotheses_21_30.txt`."""
-    return Path(name).with_stem(Path(name).stem + suffix)
+    return str(Path(name).with_stem(Path(name).stem + suffix))
 
 
 class WeightsMissingError(UsageError):
-    """A row needs the weights of another, which was taken up without them; others can be computed."""
+    """A row needs the weights of another row, which was kept without them."""
 
 
 class RowError(UserError):
@@ -57,7 +53,7 @@ class RowError(UserError):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of an experiment; no experiment needs all of them."""
+    """The inputs of an experiment."""
 
     data: Path | None = None
     """Prepared data, the output of `prepare`."""
@@ -66,13 +62,12 @@ class Inputs:
     model: Path | None = None
     """A trained model, used instead of data."""
     test: Mapping[str, Path] = field(default_factory=dict)
-    """A test set: setting -> file; empty to score on the validation text."""
+    """Files of a test set by setting; empty to score on the validation text."""
     silver: Path | None = None
-    """Silver trees: those that another parser made of raw text."""
+    """Trees that another parser made of raw text."""
 
 
-NOTHING_GIVEN = Inputs()
-
+NO_INPUTS = Inputs()
 
 Reporter = Callable[[Path], AbstractContextManager[Report]]
 """Run -> context manager that yields the receiver of its training events."""
@@ -111,7 +106,7 @@ class Row:
 
     name: str
     what: str
-    """How the row differs from the first one, in the table's own terms."""
+    """Difference from the first row, in the table's own terms."""
     compute: Callable[[Work], Figures]
     paper: Mapping[str, float] = field(default_factory=dict)
     """The paper's figures, under the same names."""
@@ -124,11 +119,11 @@ class Row:
     needs_text: bool = False
     """Whether the row also needs raw text."""
     needs_silver: bool = False
-    """Whether the row also needs silver trees; if there are none, it is left out unless it is named."""
+    """Whether the row also needs silver trees; without them, it is left out unless it is named."""
     data_settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings that the prepared data must have; if it has others, the row is left out unless it is named."""
+    """Settings that the data must have; with others, the row is left out unless it is named."""
     made_of: Sequence[str] = ()
-    """Rows whose results with the same seed this one is built from; when one changes, it is recomputed."""
+    """Rows that this one is built from, seed by seed; it is recomputed when one of them changes."""
     same: Sequence[str] = ()
     """Names of the paper's other rows that have the same configuration at this scale."""
 
@@ -140,6 +135,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """A figure in the tables of an experiment."""
+
+    title: str
+    meaning: str = ""
+    """Explanation for readers; empty if it is explained with another figure."""
+    judged: bool = False
+    """Whether rows are compared by it."""
+
+    def of_part(self, part: str, *, judged: bool | None = None) -> "Figure":
+        """The same figure of a part, such as the validation text; by default judged if this one is."""
+        return Figure(f"{self.title}, {part}", judged=self.judged if judged is None else judged)
+
+
+@dataclass(frozen=True)
 class Experiment:
     """One of the paper's experiments."""
 
@@ -147,34 +157,41 @@ class Experiment:
     title: str
     rows: Callable[[Scale], Sequence[Row]]
     """The rows at a scale; the first is the baseline of the others, unless they name their own."""
-    figures: Mapping[str, bool]
-    """Name of a figure -> whether rows are compared by it."""
+    figures: Mapping[str, Figure]
+    """Name -> figure, in the order of the columns."""
     require: Callable[[PreparedData], None] | None = None
     """Rejects unsuitable data; None if the experiment needs no data."""
     derive: Callable[[Figures, Figures], Figures] = lambda figures, of_first: {}
     """Further figures of a row, derived from its own and from the first row's with the same seed."""
     notes: Sequence[str] = ()
-    """Notes for readers of the results. One that names rows in backticks is about the first of them, and is
-    shown once that has been computed."""
+    """Notes for readers; one that names rows in backticks is shown once the first of these is computed."""
     scales: Mapping[str, Scale] = field(default_factory=lambda: SCALES)
     """Name -> scale, for each scale that the experiment supports."""
     test_settings: Sequence[str] = ()
     """Settings that name the files of a test set, if the paper's figures are on one."""
     draws_pictures: bool = False
-    """Whether rows draw pictures, so that they cannot be kept as small files."""
+    """Whether rows draw pictures, which are not kept."""
     takes_model: bool = False
     """Whether a trained model can be given instead of data."""
     num_seeds: int = 3
     """Default number of seeds for rows that are computed for every seed."""
     timed: Sequence[str] = ()
-    """Figures of speed: compared only between rows computed on the same kind of machine as the first one."""
+    """Figures of speed; they count only for rows of the same kind of machine as the first row."""
     revision: int = 1
-    """Raised when rows that were computed before cannot stand beside those computed now."""
+    """Number of the definition; results of different revisions are not mixed."""
     settings: Callable[[Scale], Sequence[str]] = Scale.changes
     """Notable settings at a scale, in words; by default those that differ from the paper's."""
     verdict: Callable[["Results", str], str] = lambda results, counted: counted
-    """What the results say, in a sentence, from them and from the sentence that counts the rows that stand as
-    in the paper; by default the latter."""
+    """The results in a sentence, from them and from the sentence that counts the decided rows."""
+    sections: Callable[["Results"], Iterator[str]] | None = None
+    """Sections that only this experiment's page has, as HTML."""
+    sections_first: bool = False
+    """Whether these say more than the table of all figures, and come before it."""
+
+    @property
+    def judged(self) -> list[str]:
+        """Names of the figures by which rows are compared."""
+        return [name for name, figure in self.figures.items() if figure.judged]
 
     def scale(self, name: str) -> Scale:
         """The scale of this name.
@@ -200,7 +217,7 @@ class Results:
     outcomes: Mapping[str, Mapping[int, Figures]]
     """Row -> seed -> figures."""
     directory: Path
-    inputs: Inputs = NOTHING_GIVEN
+    inputs: Inputs = NO_INPUTS
     tested: bool = False
     """Whether rows are scored on a test set, not on the validation text."""
 

@@ -1,9 +1,5 @@
-"""All experiments of `reproduce`. To add one, write a file like `aop.py`, and list it here.
+"""All experiments of `reproduce`. To add one, write a file like `table3.py`, and list it here."""
 
-The command `reproduce` names it, too; `lab/paper/pages/results_index.py` has its place among all results.
-"""
-
-from allyouneed.lab.paper.aop import AOP
 from allyouneed.lab.paper.extrapolation import EXTRAPOLATION
 from allyouneed.lab.paper.figures import FIGURES
 from allyouneed.lab.paper.paths import PATHS
@@ -13,11 +9,11 @@ from allyouneed.lab.paper.table2 import TABLE2, TABLE2_EN_FR
 from allyouneed.lab.paper.table3 import TABLE3
 from allyouneed.lab.paper.table4 import TABLE4
 from allyouneed.lab.paper.table4_grammar import TABLE4_GRAMMAR
-from allyouneed.lab.paper.variants import VARIANTS
+from allyouneed.lab.paper.variants import AOP, VARIANTS
 
 _ALL = (
-    *(TABLE1, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
-    *(AOP, SCALING, EXTRAPOLATION, PATHS, VARIANTS, FIGURES),
+    *(TABLE1, PATHS, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
+    *(AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
-"""Command-line name -> experiment."""
+"""Command-line name -> experiment, in the order of the index of results."""

@@ -17,7 +17,7 @@ from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import write_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, LockedError
-from allyouneed.lab.paper.experiment import Experiment, Row, Work
+from allyouneed.lab.paper.experiment import Experiment, Figure, Row, Work
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import (
     SCORES,
@@ -167,7 +167,18 @@ EXTRAPOLATION = Experiment(
     "extrapolation",
     "Longer sentences than were trained on (3.5)",
     _rows,
-    SCORES | {f"{name}_{a}_{b}": True for a, b in _BUCKETS for name in SCORES} | {"error_of_shift": False},
+    SCORES
+    | {
+        f"{name}_{a}_{b}": figure.of_part(f"{a} to {b} tokens")
+        for a, b in _BUCKETS
+        for name, figure in SCORES.items()
+    }
+    | {
+        "error_of_shift": Figure(
+            "error of shift",
+            "largest error of PE(pos + k) as a linear function of PE(pos), one matrix per k",
+        )
+    },
     require_long_pairs,
     notes=_NOTES,
 )

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from allyouneed.config.presets import base
 from allyouneed.explorer import attention_page
-from allyouneed.lab.paper.experiment import PICTURES, Experiment, Figures, Row, Work
+from allyouneed.lab.paper.experiment import PICTURES, Experiment, Figure, Figures, Row, Work
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import require_validation, trained
 from allyouneed.runs.loading import load_translator
@@ -187,7 +187,17 @@ FIGURES = Experiment(
     "figures",
     "Attention, as in Figures 3 to 5",
     _rows,
-    dict.fromkeys(["layer", *(f"{of}{name}" for of in ("", "second_") for name in _OF_HEADS)], False),
+    {
+        "layer": Figure("layer", "layer of the head that is drawn"),
+        "head": Figure("head", "head that is drawn"),
+        "weight": Figure("weight", "its weight on the words that the paper names"),
+        "uniform": Figure("uniform", "weight of uniform attention on these words"),
+        "second_head": Figure("second head", "the next best head"),
+        "second_weight": Figure("second weight", "its weight on these words"),
+        "second_uniform": Figure(
+            "second uniform", "weight of uniform attention on the words of the second head"
+        ),
+    },
     require_validation,
     notes=_NOTES,
     draws_pictures=True,

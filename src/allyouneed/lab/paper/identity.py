@@ -1,4 +1,4 @@
-"""What the results in a folder share: the experiment, its scale, and its inputs, which are checked first."""
+"""The identity of the results in a folder: the experiment, its scale, and its inputs, checked."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_aligned, read_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.lab.paper.experiment import Experiment, Inputs, Row
-from allyouneed.lab.paper.scales import SCALES, Scale
+from allyouneed.lab.paper.scales import Scale
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.publish import MANIFEST, disk_errors, read_manifest, sha256_of, write_text
 from allyouneed.storage.run_directory import resolve_model
@@ -29,8 +29,6 @@ OTHER_INPUTS = {
 }
 """Fact of an input -> what it is of, if it is not the same."""
 OTHER_REVISION = "another revision of the experiment, by another version of allyouneed"
-_RETIRED = {"budget_seconds"}
-"""Settings of scales of earlier versions, on which no row depends any more."""
 
 
 def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: Inputs) -> dict[str, Any]:
@@ -53,15 +51,9 @@ def _settings(scale: Scale) -> dict[str, Any]:
 
 
 def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") -> None:
-    """Refuse to mix results for different scales, data or models; record these in `experiment.json`.
-
-    Args:
-        out: The folder of results.
-        settings: Their facts.
-        option: The option that names the folder.
-    """
+    """Refuse to mix results of other facts in the folder that `option` names; record these there."""
     path = out / EXPERIMENT
-    begun = {"test": [], "revision": 1} | read_facts(path) if path.is_file() else {}
+    begun = read_facts(path) if path.is_file() else {}
     named = dict(OTHER_INPUTS)
     if not begun.get("test"):
         named["test"] = "no test set"
@@ -79,21 +71,16 @@ def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") ->
 
 
 def read_facts(path: Path) -> dict[str, Any]:
-    """The facts that the results in a folder share, as today's version writes them.
+    """The facts that the results in a folder share.
 
     Raises:
         DataError: The file is damaged.
     """
     facts = read_json(path)
-    if "settings" not in facts:
-        return facts
-    try:
-        settings = {name: value for name, value in facts["settings"].items() if name not in _RETIRED}
-        was_tiny = facts["scale"] == "tiny" and settings == _settings(SCALES["quick"])
-        is_renamed = was_tiny and facts["experiment"] != "table1"  # which had another scale quick
-    except (KeyError, AttributeError):
-        raise _damaged(path) from None
-    return {**facts, "settings": settings, **({"scale": "quick"} if is_renamed else {})}
+    is_whole = isinstance(facts.get("settings"), dict) and {"experiment", "scale"} <= facts.keys()
+    if "settings" in facts and not is_whole:
+        raise _damaged(path)
+    return facts
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -207,7 +194,7 @@ def _facts_of_silver(rows: Sequence[Row], silver: Path | None) -> dict[str, str]
 
 
 def _facts_of_test(experiment: Experiment, inputs: Inputs) -> list[str]:
-    """Facts that identify the test set, which is read once, so that errors in it are found now."""
+    """Facts that identify the test set, which is read to find errors in it now."""
     if not inputs.test:
         return []
     if list(inputs.test) != list(experiment.test_settings):

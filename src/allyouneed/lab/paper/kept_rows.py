@@ -1,18 +1,13 @@
 """Finished rows as small files, so that a table can be computed piece by piece, on several machines.
 
-FOLDER/NAME/experiment.json says what the rows are of, and FOLDER/NAME/ROW/seed-N.tar.xz is one row and seed:
-its result, its translations, and the counts of each sentence, from which it can be compared. References are
-left out, and so are trees, which repeat the sentences: corpora must not be redistributed with results.
+A folder of kept rows is laid out like the folder of an experiment: FOLDER/NAME/experiment.json says what the
+rows are of, and FOLDER/NAME/ROW/seed-N holds the result of a row and the counts of each sentence, from which
+it can be compared. Outputs and references are left out: corpora must not be redistributed with results.
 """
 
 import contextlib
-import hashlib
-import io
 import json
-import lzma
 import math
-import re
-import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,21 +37,17 @@ from allyouneed.lab.paper.identity import (
 )
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.statistics.figure_tests import TESTS, find_test, kept_of, suffix_of
-from allyouneed.storage.publish import discard, disk_errors, replaced_file, sha256_of, write_text
+from allyouneed.storage.publish import discard, disk_errors, sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.catalogue import TASKS
 
-_SUFFIX = ".tar.xz"
 _NAMED_BY = "experiment", "scale"
 """Facts by which kept rows are found."""
-_NAME = re.compile(r"[a-z0-9_]+\.(json|tsv|txt)")
-_MOST_FILES, _MOST_BYTES = 100, 100_000_000
-"""Most files of a row, and bytes of all of them, so that a hostile archive does not fill memory or disk."""
 _FAULTS = (
-    *(tarfile.TarError, lzma.LZMAError, EOFError, RecursionError, MemoryError),
+    *(EOFError, RecursionError, MemoryError),
     *(LookupError, ValueError, TypeError, AttributeError, OverflowError),
 )
-"""What reading a damaged or hostile archive can raise."""
+"""Exceptions of reading a damaged or hostile file."""
 _COSTS = {"seconds", "matmul_flops", "formula_flops", "energy_joules"}
 _TOLERANCE = 0.01
 """By how much a kept score may differ from that of the kept counts, as losses are rounded."""
@@ -67,11 +58,10 @@ _TEXTS = {PROCESSOR, DATE, "precision", "device"}
 
 
 def require_keepable(experiment: Experiment, out: Path, folder: Path, facts: Mapping[str, Any]) -> None:
-    """Check that rows of an experiment can be kept in `folder`, before any is computed.
+    """Check that rows of an experiment can be kept in `folder`.
 
     Raises:
         UsageError: Its rows draw pictures, or `folder` has rows of other settings or data under this name.
-        DiskError: `folder` cannot be written.
     """
     if experiment.draws_pictures:
         raise UsageError(
@@ -82,64 +72,37 @@ def require_keepable(experiment: Experiment, out: Path, folder: Path, facts: Map
 
 
 def keep_rows(experiment: Experiment, scale: Scale, out: Path, folder: Path) -> list[Path]:
-    """Keep the finished rows of an experiment that `folder` does not have yet.
+    """Keep the finished rows in `out` that `folder` does not have yet; return their new folders.
 
     Rows that failed are not kept, as they may not fail elsewhere; nor are rows that were made of others than
     those in `folder`.
 
-    Args:
-        experiment: The experiment.
-        scale: Its scale.
-        out: Folder of an experiment; its name is that of the folder made in `folder`.
-        folder: Folder of kept rows.
-
-    Returns:
-        The files written.
-
     Raises:
         DataError: A file of a row is damaged.
-        DiskError: A file cannot be read or written.
     """
     place, written = folder / _name(out), list[Path]()
     names = [row.name for row in experiment.rows(scale)]
     found = [result for name in names for result in sorted((out / name).glob(f"seed-*/{RESULT}"))]
     for result in sorted(found, key=lambda result: MADE_OF in read_json(result)):  # the others come first
-        row, figures = result.parent, read_json(result)
-        kept = place / row.parent.name / f"{row.name}{_SUFFIX}"
-        made_of = figures.get(MADE_OF, {})
-        parts = {place / name / kept.name: sha256 for name, sha256 in made_of.items()}
-        if kept.is_file() or FAILED in figures or not _are_kept(parts, experiment):
+        figures, kept = read_json(result), place / result.parent.relative_to(out)
+        are_there = _are_in(place, kept.name, figures.get(MADE_OF, {}))
+        if (kept / RESULT).is_file() or FAILED in figures or not are_there:
             continue
-        packed = io.BytesIO()
-        with tarfile.TarFile(fileobj=packed, mode="w") as archive:
-            for name, content in _files(row).items():
-                member = tarfile.TarInfo(name)
-                member.size = len(content)
-                archive.addfile(member, io.BytesIO(content))
         with disk_errors(kept):
-            kept.parent.mkdir(exist_ok=True)
-        with replaced_file(kept) as aside:
-            aside.write_bytes(lzma.compress(packed.getvalue()))
+            kept.mkdir(parents=True, exist_ok=True)
+        _write(kept, _files(result))
         written.append(kept)
     return written
 
 
 def find_kept(facts: Mapping[str, Any], out: Path, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Find the kept rows of an experiment and scale, whatever the name of their folder.
+    """Find the kept rows of an experiment and scale in `folder`; return their folder and shared facts.
 
     Of several, those are chosen whose other facts fit, and of these, those under the name of `out`.
 
-    Args:
-        facts: The identity of the experiment and scale, and of inputs that are given.
-        out: The folder that the rows are taken up in.
-        folder: A folder of kept rows of several experiments, or of one.
-
-    Returns:
-        The folder of the rows, and the facts that they share.
-
     Raises:
         UsageError: There are none, or they are of other settings or inputs, or several fit.
-        DataError: None fit, and the record of some rows is damaged, which may be the ones.
+        DataError: None fit, and a record is damaged.
     """
     found, damaged = _records(folder)
     named = " ".join(str(facts[name]) for name in _NAMED_BY)
@@ -174,7 +137,7 @@ def _records(folder: Path) -> tuple[dict[Path, dict[str, Any]], list[DataError]]
     found, damaged = dict[Path, dict[str, Any]](), list[DataError]()
     for record in sorted([*folder.glob(EXPERIMENT), *folder.glob(f"*/{EXPERIMENT}")]):
         try:
-            found[record.parent] = {"revision": 1, "settings": None} | read_facts(record)
+            found[record.parent] = read_facts(record)
         except DataError as error:
             damaged.append(error)
     return found, damaged
@@ -183,7 +146,7 @@ def _records(folder: Path) -> tuple[dict[Path, dict[str, Any]], list[DataError]]
 def _other_facts(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """The first difference of kept rows from the facts, with what to do about it; empty if there is none."""
     for name, value in facts.items():
-        if kept.get(name, value) != value:
+        if kept.get(name, value if name in OTHER_INPUTS else None) != value:
             if name in OTHER_INPUTS:
                 return f"{OTHER_INPUTS[name]}; give theirs, or leave out from"
             told = OTHER_REVISION if name == "revision" else "other settings"
@@ -191,30 +154,27 @@ def _other_facts(kept: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     return ""
 
 
-def kept_files(place: Path) -> list[Path]:
-    """The files of the rows kept in `place`."""
-    return sorted(place.glob(f"*/seed-*{_SUFFIX}"))
+def rows_in(place: Path) -> list[Path]:
+    """The results of the rows kept in `place`."""
+    return sorted(place.glob(f"*/seed-*/{RESULT}"))
 
 
 def take_up(experiment: Experiment, out: Path, place: Path) -> None:
-    """Unpack the rows kept in `place` that are not finished in `out`.
+    """Copy the rows kept in `place` that `out` does not have, unless another process is computing them.
 
-    Rows that another process computes are left to it. A row made of others is taken up if it was
-    made of the results in `out`.
+    A row made of others is taken up if it was made of the results in `out`.
 
     Raises:
         DataError: A kept row is damaged.
-        DiskError: A file cannot be read or written.
     """
-    waiting: list[tuple[Path, dict[str, bytes], dict[str, str]]] = []
-    for kept in kept_files(place):
-        row = out / kept.parent.name / kept.name.removesuffix(_SUFFIX)
+    waiting: list[tuple[Path, dict[str, str], dict[str, str]]] = []
+    for kept in rows_in(place):
+        row = out / kept.parent.relative_to(place)
         if not (row / RESULT).is_file():
             contents = _contents(kept, experiment)
             waiting.append((row, contents, json.loads(contents[RESULT]).get(MADE_OF, {})))
     for row, contents, made_of in sorted(waiting, key=lambda of_row: bool(of_row[2])):
-        parts = {name: out / name / row.name / RESULT for name in made_of}
-        if any(not part.is_file() or sha256_of(part) != made_of[name] for name, part in parts.items()):
+        if not _are_in(out, row.name, made_of):
             continue
         with contextlib.suppress(LockedError), RunDirectory(row).locked():
             if (row / RESULT).is_file():
@@ -222,16 +182,11 @@ def take_up(experiment: Experiment, out: Path, place: Path) -> None:
             _forget_leftovers(row)
             if made_of:
                 write_text(row / f"{MADE_OF}.json", json.dumps(made_of) + "\n")
-            for name in sorted(contents, key=lambda name: name == RESULT):  # it says that the row is done
-                with replaced_file(row / name) as aside:
-                    aside.write_bytes(contents[name])
+            _write(row, contents)
 
 
 def _forget_leftovers(row: Path) -> None:
-    """Remove what an interrupted computation of a row has written, which would count as the kept row's.
-
-    So do its models, of which ensembles and silver trees are made.
-    """
+    """Remove the outputs and models of an interrupted computation, which would count as the kept row's."""
     for pattern in _MADE_FROM:
         for folder in row.glob(pattern):
             discard(folder)
@@ -245,58 +200,45 @@ def _name(out: Path) -> str:
     return out.resolve().name
 
 
-def _files(row: Path) -> dict[str, bytes]:
+def _are_in(place: Path, seed: str, parts: Mapping[str, str]) -> bool:
+    """Whether the results of these rows with a seed are in `place`, with these sha256."""
+    results = {place / name / seed / RESULT: sha256 for name, sha256 in parts.items()}
+    return all(result.is_file() and sha256_of(result) == sha256 for result, sha256 in results.items())
+
+
+def _write(row: Path, contents: Mapping[str, str]) -> None:
+    for name in sorted(contents, key=lambda name: name == RESULT):  # it says that the row is done
+        write_text(row / name, contents[name])
+
+
+def _files(result: Path) -> dict[str, str]:
     """Name -> content of what is kept of a row and seed."""
-    files = {RESULT: (row / RESULT).read_bytes()}
-    for figure in read_json(row / RESULT):
-        kept, test = kept_of(figure, row), find_test(figure)
-        if kept is None or test is None:
-            continue
-        if len(kept.lines) == 1:
-            files[kept.name] = kept.files[0].read_bytes()
-        else:
-            lines = ("\t".join(map(str, counts)) for counts in kept.counts().tolist())
-            files[kept.name] = "".join(f"{line}\n" for line in lines).encode()
-        if test.outputs_are_ours and kept.outputs.is_file():
-            files[kept.outputs.name] = kept.outputs.read_bytes()
+    files = {RESULT: result.read_bytes().decode()}
+    for figure in read_json(result):
+        if kept := kept_of(figure, result.parent):
+            files[kept.name] = "".join(f"{line}\n" for line in kept.count_lines())
     return files
 
 
-def _are_kept(parts: Mapping[Path, str], experiment: Experiment) -> bool:
-    """Whether kept rows have results with these sha256."""
-    return all(
-        kept.is_file() and hashlib.sha256(_contents(kept, experiment)[RESULT]).hexdigest() == sha256
-        for kept, sha256 in parts.items()
-    )
-
-
-def _contents(kept: Path, experiment: Experiment) -> dict[str, bytes]:
+def _contents(result: Path, experiment: Experiment) -> dict[str, str]:
     """Name -> content of the files of a kept row, checked."""
-    found: dict[str, bytes] = {}
-    with disk_errors(kept):
-        packed = kept.read_bytes()
     try:
-        unpacking = lzma.LZMADecompressor(memlimit=_MOST_BYTES)
-        unpacked = unpacking.decompress(packed, _MOST_BYTES)
-        with tarfile.TarFile(fileobj=io.BytesIO(unpacked)) as archive:
-            for member in archive:
-                is_whole = 0 <= member.size <= len(unpacked) and not member.issparse()
-                if not (member.isreg() and is_whole and _NAME.fullmatch(member.name)):
-                    raise tarfile.ReadError(f"{member.name} is not a file of a row")
-                if len(found) == _MOST_FILES:
-                    raise tarfile.ReadError("more files than a row has")
-                content = archive.extractfile(member)
-                assert content is not None
-                found[member.name] = content.read()
-        if not unpacking.eof:
-            raise EOFError
+        with disk_errors(result):
+            found = {RESULT: result.read_bytes().decode()}
+            for figure in json.loads(found[RESULT]):
+                if test := find_test(figure):
+                    file = result.with_name(kept_file(test.kept, suffix_of(figure)))
+                    if file.is_file():
+                        found[file.name] = file.read_bytes().decode()
         _check(json.loads(found[RESULT]), found, experiment)
     except _FAULTS:
-        raise DataError(f"{kept}: is damaged; restore it, or remove it to compute the row again") from None
+        raise DataError(
+            f"{result.parent}: is damaged; restore it, or remove it to compute the row again"
+        ) from None
     return found
 
 
-def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> None:
+def _check(result: Any, found: Mapping[str, str], experiment: Experiment) -> None:
     """Raise one of `_FAULTS` unless figures, texts, curves, rates and counts are such as a row writes."""
     _require(isinstance(result, dict) and not {PICTURES, FAILED} & result.keys())
     _require(any(name in experiment.figures for name in result))
@@ -316,8 +258,9 @@ def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> N
         _require(all(len(column) == len(columns[0]) and all(map(_is_number, column)) for column in columns))
     for figure in result.keys() & experiment.figures.keys():
         test = find_test(figure)
-        if test is not None and (kept := found.get(kept_file(test.kept, suffix_of(figure)).name)):
-            counts = test.read(kept.decode().removesuffix("\n").split("\n"))
+        kept = found.get(kept_file(test.kept, suffix_of(figure))) if test else None
+        if test and kept is not None:
+            counts = test.read(kept.removesuffix("\n").split("\n"))
             found_score, of_counts = test.scale(result[figure]), test.score(counts.sum(axis=0))
             is_huge = found_score == math.inf and of_counts > _LOG_OF_HUGE  # a perplexity that overflows
             _require(is_huge or math.isclose(found_score, of_counts, abs_tol=_TOLERANCE))

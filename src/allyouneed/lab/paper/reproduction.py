@@ -27,7 +27,7 @@ from allyouneed.lab.paper.experiment import (
     DATE,
     FAILED,
     MADE_OF,
-    NOTHING_GIVEN,
+    NO_INPUTS,
     PROCESSOR,
     RESULT,
     Draw,
@@ -49,14 +49,14 @@ from allyouneed.lab.paper.identity import (
     read_json,
     require_same,
 )
-from allyouneed.lab.paper.kept_rows import find_kept, keep_rows, kept_files, require_keepable, take_up
+from allyouneed.lab.paper.kept_rows import find_kept, keep_rows, require_keepable, rows_in, take_up
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.publish import sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
 
 _OF_THE_ROW = (DivergedError, ResourceError, RowError)
-"""Errors that are recorded in the row's result; any other ends the experiment and leaves the row undone."""
+"""Errors that are recorded in the row's result; any other ends the experiment."""
 
 
 class _PartMissingError(Exception):
@@ -68,7 +68,7 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     out: Path,
     scale: Scale,
     device: torch.device,
-    inputs: Inputs = NOTHING_GIVEN,
+    inputs: Inputs = NO_INPUTS,
     *,
     num_seeds: int | None = None,
     only: Sequence[str] = (),
@@ -91,19 +91,16 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
         inputs: The inputs of the experiment.
         num_seeds: Number of seeds for rows that take every seed; by default the experiment's.
         only: Names of the rows to compute, along with their baselines; if empty, all rows.
-        taken_from: Folder of kept rows to take up; without inputs, no row of an experiment that needs some
-            is computed.
+        taken_from: Folder of kept rows to take up in place of inputs that are not given.
         keep: Folder to keep finished rows in.
         reporter: Provides the receiver of a run's training events.
-        draw: Draws pictures of attention; by default none are drawn.
+        draw: Draws pictures of attention.
         say: Receives a message as each row starts.
 
     Raises:
         UsageError: Data is missing or does not suit the experiment, a row is unknown, `out` holds results
             for another scale, model or data, or, when all others are computed, a row needs missing weights.
-        DataError: The data has too little of what the experiment needs.
-        ModelError: The data or the model is damaged.
-        UserError: A row raised an error that it did not cause itself.
+        UserError: The inputs are damaged or too small, or a row raised an error that it did not cause.
     """
     rows = [row for row in chosen_rows(experiment, scale, only) if only or _suits(row, inputs)]
     can_compute = _begin(experiment, out, scale, rows, inputs, taken_from, keep)
@@ -155,19 +152,15 @@ def _begin(
     taken_from: Path | None,
     keep: Path | None,
 ) -> bool:
-    """Check what the results in `out` share, and take up those that were kept.
-
-    Returns:
-        Whether rows can be computed: not if there are kept ones in place of the inputs that they need.
-    """
-    can_compute = taken_from is None or inputs != NOTHING_GIVEN or experiment.require is None
+    """Check the facts of `out`, and take up kept rows; return whether the inputs suffice for others."""
+    can_compute = taken_from is None or inputs != NO_INPUTS or experiment.require is None
     facts = identity_of_scale(experiment, scale)
     if can_compute:
         facts = identity(experiment, scale, rows, inputs)
     if taken_from is not None:
         place, kept = find_kept(facts, out, taken_from)
         facts = {**kept, **facts}
-        if not can_compute and not kept_files(place):
+        if not can_compute and not rows_in(place):
             raise UsageError(
                 f"{place}: has no finished rows; name another folder with from", settings=["from"]
             )
@@ -219,7 +212,7 @@ def _kept_results(
     return read_results(experiment, out, scale, inputs)
 
 
-def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = NOTHING_GIVEN) -> Results:
+def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs = NO_INPUTS) -> Results:
     """All results in `out` so far, from this call and earlier ones.
 
     Raises:
@@ -244,7 +237,7 @@ def read_results(experiment: Experiment, out: Path, scale: Scale, inputs: Inputs
 def _forget_other_machines(
     experiment: Experiment, first: Mapping[int, Figures], kept: Mapping[str, Mapping[int, dict[str, Any]]]
 ) -> None:
-    """Drop figures of speed that were measured on another kind of machine than the first row's first seed."""
+    """Drop figures of speed of other kinds of machines than the first row's first seed."""
     names = PROCESSOR, "precision"
     of_first = next(
         (
@@ -280,11 +273,7 @@ def _hashes_of_parts(row: Row, directory: Path) -> dict[str, str]:
 
 
 def _figures(row: Row, work: Work) -> Figures:
-    """The figures of the row, or the reason why it failed.
-
-    Raises:
-        _PartMissingError: A row that this one is built from is not done yet, as another process computes it.
-    """
+    """The figures of the row, or the reason why it failed."""
     parts = _hashes_of_parts(row, work.directory)
     made_of = {MADE_OF: parts} if parts else {}
     where = {PROCESSOR: machine_kind(work.device), DATE: f"{datetime.now(UTC):%Y-%m-%d}"}

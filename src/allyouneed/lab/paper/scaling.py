@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure as Picture
+from numpy.typing import NDArray
 from torch import Tensor
 
 from allyouneed.config.presets import base
 from allyouneed.data.batch_plans import make_batch
 from allyouneed.data.store import PairStore
-from allyouneed.lab.paper.experiment import Experiment, Row, Work
+from allyouneed.explorer.html_parts import finish_panel, heading, panel, plot
+from allyouneed.lab.paper.experiment import Experiment, Figure, Results, Row, Work
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import ALL_SCORES, require_validation, training_row
 from allyouneed.model import EncoderDecoder
@@ -30,10 +33,23 @@ _NUM_SENTENCES = 200
 """Number of sentence pairs: enough for tens of thousands of dot products of every head."""
 NUM_BINS, WIDEST = 81, 8.1
 """Bins of the histogram, and where it ends, in standard deviations."""
+_NUM_PAIRS, _NUM_KEYS, _NUM_QUERIES = 100_000, 32, 2_000
+_ADDITIVE_TOKENS = 512
+"""Maximum tokens of a micro-batch with additive attention, at the paper's widths."""
+KINDS = ("unscaled", "scaled")
+"""Kinds of dot products."""
+D_K = (4, 16, 64, 256, 1024)
+_LEAST_DENSITY = 1e-5
+_PANELS = {"variance": "variance of q.k", "softmax_gradient": "gradient of the softmax, 1 at most"}
+_NOTES = [
+    "Rows such as `random_unscaled_4` draw queries and keys whose components have mean 0 and variance 1.",
+    "On the other rows, section 3.2.1 says: for small d_k, additive and dot-product attention perform "
+    "similarly; for larger d_k, additive attention outperforms dot products without scaling.",
+]
 
 
 class _Head:
-    """What a head compares."""
+    """Queries, keys and dot products of a head."""
 
     def __init__(self) -> None:
         self.queries: list[Tensor] = []
@@ -51,11 +67,8 @@ def dot_product_figures(model: EncoderDecoder, store: PairStore) -> dict[str, An
     """Statistics of q.k, before any scaling, of all heads of a model that reads held-out pairs.
 
     Returns:
-        `qk_variance`: mean variance of the dot products of a head; `qk_components`: mean variance of the
-        components of queries and keys; `qk_independent`: the variance of q.k if these components were
-        independent; `qk_within_two`: percentage of dot products within two standard deviations of their
-        head's mean, 95.4 for a normal distribution; and `qk_histogram`: shares of the standardised dot
-        products in NUM_BINS bins from -WIDEST to WIDEST.
+        The figures of `_FIGURES` that begin with `qk`, as means over heads; and `qk_histogram`: shares of the
+        standardised dot products in NUM_BINS bins from -WIDEST to WIDEST.
     """
     heads: dict[tuple[int, int], _Head] = {}
     with evaluation_mode(model.modules()), _recorded(model, heads):
@@ -110,19 +123,6 @@ def _recorded(model: EncoderDecoder, heads: dict[tuple[int, int], _Head]) -> Ite
     finally:
         for layer, attend in zip(layers, before, strict=True):
             layer.attend = attend
-
-
-_NUM_PAIRS, _NUM_KEYS, _NUM_QUERIES = 100_000, 32, 2_000
-_ADDITIVE_TOKENS = 512
-"""Maximum tokens of a micro-batch with additive attention, at the paper's widths."""
-KINDS = ("unscaled", "scaled")
-"""Kinds of dot products."""
-D_K = (4, 16, 64, 256, 1024)
-_NOTES = [
-    "Rows such as `random_unscaled_4` draw queries and keys whose components have mean 0 and variance 1.",
-    "On the other rows, section 3.2.1 says: for small d_k, additive and dot-product attention perform "
-    "similarly; for larger d_k, additive attention outperforms dot products without scaling.",
-]
 
 
 def dot_product_statistics(d_k: int, scaled: bool, seed: int) -> dict[str, float]:
@@ -210,13 +210,94 @@ def _rows(scale: Scale) -> Sequence[Row]:
     return [*trained, *random]
 
 
+def _sections(results: Results) -> Iterator[str]:
+    """The page's sections as HTML, for the rows computed so far."""
+    yield from _random_section(results)
+    yield from _trained_section(results)
+
+
+def _random_section(results: Results) -> Iterator[str]:
+    curves = {(figure, kind): _curve(results, kind, figure) for figure in _PANELS for kind in KINDS}
+    if not any(curves.values()):
+        return
+    yield heading(
+        "Why dot products are divided by sqrt(d_k)",
+        "The dot product of a query and a key whose components are independent, with mean 0 and variance 1, "
+        "has variance d_k. With a large d_k, a softmax over such products gives almost all weight to one of "
+        "them, and its gradient vanishes. Divided by sqrt(d_k), neither depends on d_k.",
+    )
+    yield plot(_pictures(curves), "variance and gradient against d_k, with and without scaling")
+
+
+def _trained_section(results: Results) -> Iterator[str]:
+    shares = {
+        row.name: np.mean([outcome["qk_histogram"] for outcome in outcomes], axis=0)
+        for row in results.rows
+        if (outcomes := [o for o in results.outcomes.get(row.name, {}).values() if "qk_histogram" in o])
+    }
+    if not shares:
+        return
+    yield heading(
+        "What trained queries and keys do",
+        "The footnote of 3.2.1 assumes that the components of queries and keys are independent, with mean 0 "
+        "and variance 1, so that `q.k` has mean 0 and variance d_k. The table shows the variances that "
+        "trained heads have, and the one that `q.k` would have if these components were independent. The "
+        "curves are the distributions of `q.k` in standard deviations of each head, mean of all heads.",
+    )
+    yield plot([_distributions(shares)], "distribution of trained dot products beside a normal one")
+
+
+def _distributions(shares: Mapping[str, NDArray[np.float64]]) -> Picture:
+    picture, axes = panel(4.2)
+    width = 2 * WIDEST / NUM_BINS
+    centres = -WIDEST + width * (np.arange(NUM_BINS) + 0.5)
+    for name, of_bins in shares.items():
+        axes.semilogy(centres, np.maximum(of_bins / width, _LEAST_DENSITY), linewidth=1.2, label=name)
+    normal = np.exp(-(centres**2) / 2) / math.sqrt(2 * math.pi)
+    axes.semilogy(centres, np.maximum(normal, _LEAST_DENSITY), "--", color="gray", label="normal")
+    axes.set(xlabel="q.k, in standard deviations of its head", ylabel="density", ylim=(_LEAST_DENSITY, 1))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    return picture
+
+
+def _curve(results: Results, kind: str, figure: str) -> dict[int, float]:
+    """d_k -> mean of a figure over seeds."""
+    found = {d_k: results.values(random_row(kind, d_k), figure) for d_k in D_K}
+    return {d_k: sum(values) / len(values) for d_k, values in found.items() if values}
+
+
+def _pictures(curves: Mapping[tuple[str, str], Mapping[int, float]]) -> Iterator[Picture]:
+    for figure, title in _PANELS.items():
+        picture, axes = panel()
+        for kind in KINDS:
+            curve = curves[figure, kind]
+            axes.loglog(list(curve), list(curve.values()), "o-", markersize=4, label=kind)
+        finish_panel(axes, title=title, xlabel="d_k")
+        yield picture
+
+
+_FIGURES = {
+    "qk_variance": Figure("q.k, variance", "variance of a head's q.k on the validation text, before scaling"),
+    "qk_components": Figure("q and k, variance", "variance of a component of queries or keys"),
+    "qk_independent": Figure(
+        "q.k if independent", "what the variance of q.k would be if components were independent"
+    ),
+    "qk_within_two": Figure("q.k within 2 sd", "% of q.k within two deviations of the mean; normal: 95.4"),
+    "variance": Figure("variance", "variance of q.k of random queries and keys"),
+    "largest_weight": Figure("largest weight", "mean largest weight of a softmax over 32 keys"),
+    "softmax_gradient": Figure(
+        "softmax gradient",
+        "mean size of the gradient of that softmax at its largest weight, times 4: 1 at most",
+    ),
+}
+
 SCALING = Experiment(
     "scaling",
     "The scaling factor of dot-product attention (3.2.1)",
     _rows,
-    ALL_SCORES
-    | dict.fromkeys(("qk_variance", "qk_components", "qk_independent", "qk_within_two"), False)
-    | {"variance": False, "largest_weight": False, "softmax_gradient": False},
+    ALL_SCORES | _FIGURES,
     require_validation,
     notes=_NOTES,
+    sections=_sections,
 )

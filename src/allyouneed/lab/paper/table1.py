@@ -1,37 +1,40 @@
 """Table 1 (section 4) measured: the cost of each layer type, and how it connects positions."""
 
+import html
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from matplotlib.figure import Figure as Picture
 
-from allyouneed.lab.paper.experiment import PROCESSOR, Experiment, Figures, Results, Row, Work
-from allyouneed.lab.paper.layer_costs import Cost, Size, crossing, exponent, measure
-from allyouneed.lab.paper.layer_paths import Stack, path_length, reach_by_round, sequential_operations
+from allyouneed.explorer.html_parts import cards, finish_panel, heading, legend_of, panel, plot
+from allyouneed.lab.paper.experiment import PROCESSOR, Experiment, Figure, Figures, Results, Row, Work
+from allyouneed.lab.paper.layer_measurements import (
+    LayerCost,
+    Size,
+    crossing,
+    exponent,
+    measure,
+    path_length,
+    reach_by_round,
+    sequential_operations,
+)
+from allyouneed.lab.paper.layer_types import CONNECTED_N, CONNECTED_R, TYPES, WIDTH, K, LayerType, R
 from allyouneed.lab.paper.scales import SCALES, Scale
 from allyouneed.model.comparison.layer_kinds import (
     ComparedLayer,
-    Convolutional,
     FullSelfAttention,
-    FullyConnected,
     PositionWise,
-    Recurrent,
-    RestrictedSelfAttention,
     SeparableConvolutional,
 )
 
-K, R = 3, 128
-"""Kernel width k and neighbourhood size r for the measurements of cost."""
-CONNECTED_R, CONNECTED_N = 8, 64
-"""Neighbourhood size r and length n for the path lengths: small enough to draw."""
 LENGTHS = (4, 8, 16, 32, 64)
 QUICK = "quick"
 """The scale without each layer's largest sizes, measured in fewer rounds."""
-BATCH, WIDTH = 4, 256
-"""Number of sequences, and their width d, when lengths are compared."""
 _NOTES = [
     "Exponents of n and d are fitted to the sizes in results.csv; the paper's are fitted to its formulas at "
     f"the same sizes, with k = {K} and r = {R}.",
@@ -45,118 +48,19 @@ _NOTES = [
 ]
 
 
-@dataclass(frozen=True)
-class LayerType:
-    """A row of Table 1."""
-
-    name: str
-    what: str
-    build: Callable[[int, int], ComparedLayer]
-    """Makes the layer whose cost is measured, from n and d."""
-    complexity: Callable[[float, float], float]
-    """The table's complexity, as a function of n and d."""
-    path: Callable[[int], float]
-    """The table's maximum path length, as a function of n."""
-    lengths: Sequence[int] = (256, 512, 1_024, 2_048)
-    widths: Sequence[int] = (256, 512, 1_024)
-    batch: int = BATCH
-    width_of_lengths: int = WIDTH
-    length_of_widths: int = 256
-    sequential: int = 0
-    """The table's sequential operations per additional position."""
-    connected: Stack | None = None
-    """Makes the layers whose paths are counted; by default copies of the one whose cost is measured."""
-
-    @property
-    def stack(self) -> Stack:
-        """Makes the layers whose paths are counted."""
-        return self.connected or (lambda n, d, place: self.build(n, d))
-
-
-def _sides(reach: float) -> Callable[[int], float]:
-    """Number of layers for information to cross the sequence at `reach` positions per layer, rounded up."""
-    return lambda n: math.ceil((n - 1) / reach)
-
-
-def _dilated_layers(n: int) -> float:
-    """Number of layers, log_k(n) rounded up: L layers of dilations 1, k, k^2, .. see k^L positions."""
-    return next(layers for layers in range(64) if K**layers >= n)
-
-
-TYPES = [
-    LayerType(
-        "self_attention",
-        "self-attention",
-        lambda n, d: FullSelfAttention(d),
-        lambda n, d: n**2 * d,
-        lambda n: 1,
-        length_of_widths=512,
-    ),
-    LayerType(
-        "recurrent",
-        "recurrent (LSTM)",
-        lambda n, d: Recurrent(d),
-        lambda n, d: n * d**2,
-        lambda n: n,
-        widths=(128, 256, 512, 1_024),  # weights outgrow one cache after another: the slope spans all caches
-        length_of_widths=128,
-        sequential=1,
-    ),
-    LayerType(
-        "convolutional",
-        "convolutional",
-        lambda n, d: Convolutional(d, K),
-        lambda n, d: K * n * d**2,
-        _sides(K - 1),
-    ),
-    LayerType(
-        "dilated",
-        "convolutional, dilated",
-        lambda n, d: Convolutional(d, K),
-        lambda n, d: K * n * d**2,
-        _dilated_layers,
-        connected=lambda n, d, place: Convolutional(d, K, K**place),
-    ),
-    LayerType(
-        "restricted",
-        "self-attention (restricted)",
-        lambda n, d: RestrictedSelfAttention(d, R),
-        lambda n, d: R * n * d,
-        _sides(CONNECTED_R / 2),
-        widths=(128, 256, 512, 1_024),
-        length_of_widths=512,
-        connected=lambda n, d, place: RestrictedSelfAttention(d, CONNECTED_R),
-    ),
-    LayerType(
-        "separable",
-        "convolutional (separable), dilated",
-        lambda n, d: SeparableConvolutional(d, K),
-        lambda n, d: K * n * d + n * d**2,
-        _dilated_layers,
-        widths=(512, 1_024, 2_048),
-        connected=lambda n, d, place: SeparableConvolutional(d, K, K**place),
-    ),
-    LayerType(
-        "position_wise",
-        "position-wise feed-forward",
-        lambda n, d: PositionWise(d),
-        lambda n, d: n * d**2,
-        lambda n: math.inf,
-    ),
-    LayerType(
-        "fully_connected",
-        "fully connected",
-        lambda n, d: FullyConnected(d, n),
-        lambda n, d: n**2 * d**2,
-        lambda n: 1,
-        lengths=(96, 128, 192),  # smaller weights fit into a cache
-        widths=(96, 128, 192),
-        batch=64,
-        width_of_lengths=32,
-        length_of_widths=32,
-    ),
-]
-"""Self-attention, the baseline, comes first; the last three appear in the paper's source only."""
+_STYLES = ("C3o-", "C0o-", "C2o-", "C8o-", "C1o-", "C5o--", "C7o--", "C4o--")
+_TYPE_OF = {layer.name: layer for layer in TYPES}
+_STYLE_OF = dict(zip(_TYPE_OF, _STYLES, strict=True))
+_ROUNDS_SHOWN = 5
+_PANELS = (
+    ("seconds", "core, time", "seconds"),
+    ("flops", "core, FLOPs of a sequence", "FLOPs"),
+    ("bytes", "core, memory", "bytes"),
+    ("layer_seconds", "layer, time", "seconds"),
+    ("layer_flops", "layer, FLOPs of a sequence", "FLOPs"),
+    ("layer_bytes", "layer, memory", "bytes"),
+)
+"""Panels of a picture, row by row: field of `LayerCost`, title, unit."""
 
 
 def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
@@ -194,7 +98,7 @@ def _number(value: float) -> float | str:
     return value if math.isfinite(value) else str(value)  # JSON has no infinity
 
 
-def _curve(sizes: Sequence[Size], costs: Sequence[Cost]) -> dict[str, list[Any]]:
+def _curve(sizes: Sequence[Size], costs: Sequence[LayerCost]) -> dict[str, list[Any]]:
     points = [asdict(size) | asdict(cost) for size, cost in zip(sizes, costs, strict=True)]
     return {name: [point[name] for point in points] for name in points[0]}
 
@@ -266,7 +170,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
 
 
 def _verdict(results: Results, counted: str) -> str:
-    """How far the measured orders are from the paper's."""
+    """Distances of the measured orders from the paper's."""
     lengths, flops, time = (
         max(
             0.0 if value == row.paper[figure] else abs(value - row.paper[figure])
@@ -283,19 +187,172 @@ def _verdict(results: Results, counted: str) -> str:
     )
 
 
-_FIGURES = (
-    *("time_n", "time_d", "flops_n", "flops_d", "memory_n", "layer_n", "layer_d"),
-    *("sequential", "sequential_n", "path"),
-    *("cheaper_from", "cheaper_from_flops", "ratio_shortest", "ratio_longest"),
-)
+def _sections(results: Results) -> Iterator[str]:
+    """The page's sections as HTML, for the rows measured so far."""
+    found = {name: next(iter(of_row.values())) for name, of_row in results.outcomes.items()}
+    figures = {name: found[name] for name in _TYPE_OF if "by_n" in found.get(name, {})}
+    titles = {row.name: row.what for row in results.rows}
+    if not figures:
+        return
+    yield _orders(figures, titles)
+    yield heading(
+        "Cost against length",
+        "The core, then the whole layer: time of the forward and backward pass, FLOPs, and "
+        "peak memory of the tensors. Axes are logarithmic: the slope of a line is its exponent. By the "
+        "paper's orders, full self-attention and fully connected layers grow with the square of n, "
+        "restricted self-attention and the other layers in proportion to n. The kernels of self-attention "
+        "store no matrix of weights, so their memory is linear in n.",
+    )
+    yield plot(_cost_panels(figures, titles, "by_n", "n"), "time, FLOPs and memory against length")
+    yield heading(
+        "Cost against width",
+        "The core of self-attention grows with d, recurrence and convolution with its square.",
+    )
+    yield plot(_cost_panels(figures, titles, "by_d", "d"), "time, FLOPs and memory against width")
+    yield heading(
+        "How far information travels",
+        f"Each square is a layer of the network. Its rows are {CONNECTED_N // 2} input positions, its "
+        "columns the output positions that they reach after one round, two, and so on. Short paths make "
+        f"long-range dependencies easier to learn. (Here k = {K}, r = {CONNECTED_R}.)",
+    )
+    yield plot(_reach_panels(figures, titles), "positions reached by each position, round by round")
+    yield plot([_path_panel(figures, titles)], "path length against length")
+    remark = found.get("separable_k_is_n", {})
+    if "k_is_n" in remark:  # absent if the row failed
+        yield heading(
+            "Even with k = n",
+            "A separable convolution with a kernel as wide as the sequence connects all positions in one "
+            "layer. Its complexity, n²d + nd², equals that of a self-attention layer, n²d, plus a "
+            "position-wise layer, nd², which together form a layer of the Transformer.",
+        )
+        yield plot([_remark_panel(remark["k_is_n"])], "FLOPs of both against length")
+
+
+def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """The paper's table, with the measured values beside the orders."""
+    titles = (
+        *("layer type", "complexity per layer", "exponents fitted to time"),
+        *("sequential operations", f"counted, n = {CONNECTED_N}"),
+        *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
+    )
+    lines = []
+    for name, found in figures.items():
+        complexity, sequential, path = _TYPE_OF[name].orders
+        cells = (
+            *(f"O({complexity})", _powers(found["time_n"], found["time_d"])),
+            *(f"O({sequential})", str(found["sequential"])),
+            *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
+        )
+        lines.append((html.escape(names[name]), cells))
+    text = (
+        "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
+        "the core, the longest chain of dependent matrix products, and the number of rounds until every "
+        "input position has reached every later output position. "
+        f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
+    )
+    return heading("The table", text) + cards(titles, lines)
+
+
+def _powers(n: float, d: float) -> str:
+    return f"<span>n<sup>{n:.2f}</sup> · d<sup>{d:.2f}</sup></span>"
+
+
+def _cost_panels(
+    figures: Mapping[str, Any], titles: Mapping[str, str], curve: str, size: str
+) -> Iterator[Picture]:
+    """All costs against one size: those of the core first, then those of the whole layer, then the legend."""
+    for cost, title, unit in _PANELS:
+        picture, axes = panel()
+        for name, found in figures.items():
+            costs = found[curve]
+            axes.loglog(costs[size], costs[cost], _STYLE_OF[name], markersize=3, label=titles[name])
+        finish_panel(axes, legend=False, title=title, xlabel=size, ylabel=unit)
+        yield picture
+    yield legend_of(axes)
+
+
+def _reach_panels(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Iterator[Picture]:
+    """For each layer, its first rounds and its last one, with their numbers."""
+    for name, found in figures.items():
+        picture = Picture((4, 1.4), layout="constrained")
+        picture.suptitle(titles[name], fontsize=10)
+        row = picture.subplots(1, _ROUNDS_SHOWN)
+        rounds = list(enumerate(found["reach"], start=1))
+        shown = rounds if len(rounds) <= _ROUNDS_SHOWN else [*rounds[: _ROUNDS_SHOWN - 1], rounds[-1]]
+        for axes in row:
+            axes.set_axis_off()
+        for axes, (number, reach) in zip(row, shown, strict=False):
+            axes.set_axis_on()
+            axes.imshow(np.array([[int(x) for x in line] for line in reach]), vmin=0, vmax=1.4, cmap="Blues")
+            axes.set_title(f"round {number}", fontsize=8)
+            axes.set(xticks=[], yticks=[])
+        yield picture
+
+
+def _path_panel(figures: Mapping[str, Any], titles: Mapping[str, str]) -> Picture:
+    picture, axes = panel(4.4)
+    for name, found in figures.items():
+        lengths = [float(path) for path in found["paths"]["path"]]
+        if all(map(math.isfinite, lengths)):
+            axes.loglog(found["paths"]["n"], lengths, _STYLE_OF[name], markersize=3, label=titles[name])
+    finish_panel(axes, legend=False, xlabel="n", ylabel="maximum path length")
+    picture.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    return picture
+
+
+def _remark_panel(curves: Mapping[str, Any]) -> Picture:
+    picture, axes = panel()
+    axes.loglog(curves["n"], curves["separable"], "o-", label="separable convolution, k = n")
+    axes.loglog(curves["n"], curves["attention_and_network"], "o-", label="self-attention + position-wise")
+    finish_panel(axes, xlabel=f"n, d = {WIDTH}", ylabel="FLOPs of the layers, forward")
+    return picture
+
+
+_FIGURES = {
+    "time_n": Figure(
+        "exponent of n, time", "exponent of the length n in the time of the core's forward and backward pass"
+    ),
+    "time_d": Figure("exponent of d, time", "exponent of the width d in that time"),
+    "flops_n": Figure(
+        "exponent of n, FLOPs",
+        "exponent of n in the core's FLOPs, as PyTorch counts them; with k = n, in those of the layer",
+    ),
+    "flops_d": Figure("exponent of d, FLOPs", "exponent of d in those FLOPs"),
+    "memory_n": Figure(
+        "exponent of n, memory",
+        "exponent of n in the peak memory of the core's tensors without weights and inputs",
+    ),
+    "layer_n": Figure(
+        "exponent of n, layer time",
+        "exponent of n in the time of the whole layer, projections and normalisation too",
+    ),
+    "layer_d": Figure("exponent of d, layer time", "exponent of d in the time of the whole layer"),
+    "sequential": Figure("sequential", "longest chain of dependent matrix products of a layer"),
+    "sequential_n": Figure("sequential, growth", "its growth per additional position: 0 is O(1), 1 is O(n)"),
+    "path": Figure(
+        "path",
+        "maximum path length: rounds until every input position has changed every later output position",
+    ),
+    "cheaper_from": Figure("cheaper from", "n above which the core takes less time than full self-attention"),
+    "cheaper_from_flops": Figure(
+        "cheaper from, FLOPs", "n above which the core needs fewer FLOPs than full self-attention"
+    ),
+    "ratio_shortest": Figure(
+        "FLOPs ratio, shortest n",
+        "FLOPs of self-attention and a position-wise layer, divided by the row's, at the shortest n",
+    ),
+    "ratio_longest": Figure("FLOPs ratio, longest n", "the same at the longest n"),
+}
 
 TABLE1 = Experiment(
     "table1",
     "Why self-attention: Table 1 measured",
     _rows,
-    dict.fromkeys(_FIGURES, False),
+    _FIGURES,
     derive=cheaper_from,
     notes=_NOTES,
     verdict=_verdict,
+    sections=_sections,
+    sections_first=True,
     scales=SCALES | {QUICK: replace(SCALES[QUICK], sized_for="a minute on two cores")},
 )

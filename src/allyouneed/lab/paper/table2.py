@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
@@ -18,6 +19,7 @@ from allyouneed.lab.paper.experiment import (
     RATES,
     RESULT,
     Experiment,
+    Figure,
     Figures,
     Results,
     Row,
@@ -27,7 +29,6 @@ from allyouneed.lab.paper.experiment import (
 )
 from allyouneed.lab.paper.identity import read_json
 from allyouneed.lab.paper.scales import Scale
-from allyouneed.lab.paper.systems import SYSTEMS, Published, System, at_scale
 from allyouneed.lab.paper.training_rows import (
     FIGURES,
     SCORES,
@@ -43,6 +44,100 @@ from allyouneed.runs.loading import load_for, load_translator, model_of
 from allyouneed.runs.rehearsing import updates_within
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.training.meters import perplexity_of, validation_loss
+
+_FEWEST_EXPERTS = 8
+_MOST_EXPERTS = 512
+"""Weights, gradients and moments of 512 experts take 35 GB; those of the paper's 2,048 take 138 GB."""
+
+
+class PublishedSystem(NamedTuple):
+    """The paper's figures of a system for a pair of languages."""
+
+    bleu: float | None = None
+    flops: float | None = None
+    """Training FLOPs by the paper's estimate."""
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """As figures of a row."""
+        printed = {"bleu": self.bleu, "formula_flops": self.flops}
+        return {name: value for name, value in printed.items() if value is not None}
+
+
+class System(NamedTuple):
+    """A system of Table 2."""
+
+    preset: str
+    what: str
+    english_german: PublishedSystem
+    english_french: PublishedSystem
+    narrower: int = 1
+    """Further divisor of widths below the paper's size; it brings the cost of an update close to the
+    Transformer's."""
+    model: Mapping[str, Any] = MappingProxyType({})
+    """Model settings below the paper's size, before layers are divided."""
+
+
+_OF_SUB_WORDS = {"num_layers": 20, "num_dilations": 3}
+"""ByteNet's 30 layers with dilations up to 16 reach 186 bytes to either side. Halved to 10 layers, these
+reach 22 sub-words; sentences have too few sub-words for dilations 8 and 16."""
+SYSTEMS = {
+    "transformer": System(
+        "base", "Transformer (base model)", PublishedSystem(27.3, 3.3e18), PublishedSystem(38.1, 3.3e18)
+    ),
+    "recurrent": System(
+        "recurrent_gnmt",
+        "recurrent, as GNMT",
+        PublishedSystem(24.6, 2.3e19),
+        PublishedSystem(39.92, 1.4e20),
+        2,
+    ),
+    "convolutional": System(
+        "convolutional_convs2s",
+        "convolutional, as ConvS2S",
+        PublishedSystem(25.16, 9.6e18),
+        PublishedSystem(40.46, 1.5e20),
+    ),
+    "bytenet": System(
+        "bytenet",
+        "dilated convolutions, as ByteNet",
+        PublishedSystem(23.75),
+        PublishedSystem(),
+        2,
+        _OF_SUB_WORDS,
+    ),
+    "experts": System(
+        "experts",
+        "recurrent with experts, as MoE",
+        PublishedSystem(26.03, 2.0e19),
+        PublishedSystem(40.56, 1.2e20),
+    ),
+}
+"""Name of a row -> the system."""
+
+
+def at_scale(scale: Scale, system: System) -> RunConfig:
+    """The configuration of a system at a scale, with a suitable number of experts.
+
+    Below the paper's size, only architectures are compared: all systems have the base model's learning
+    rate, dropout, label smoothing and search, and about its cost of an update.
+    """
+    config, base = PRESETS[system.preset](), scale(PRESETS["base"]())
+    experts = min(_MOST_EXPERTS, max(_FEWEST_EXPERTS, config.model.num_experts // scale.narrower**3))
+    config = config.replace(model={"num_experts": experts})
+    if scale.narrower == 1:
+        factor = base.training.learning_rate_factor * config.training.learning_rate_factor
+        return scale(config).replace(training={"learning_rate_factor": factor})
+    config = config.replace(model=system.model)
+    return replace(scale, narrower=scale.narrower * system.narrower)(config).replace(
+        model={"dropout": base.model.dropout},
+        training={
+            "label_smoothing": base.training.label_smoothing,
+            "learning_rate_factor": base.training.learning_rate_factor,
+        },
+        search=base.search.model_dump(),
+    )
+
 
 _MOST_STEPS = 10_000_000
 """More steps than any budget allows."""
@@ -88,16 +183,21 @@ _COMPARED = (
     *("search.beam_size", "search.length_normalization", "search.length_penalty"),
 )
 """Notable settings whose values differ between the papers of the systems."""
+_OF_RUNS = {
+    "rate": Figure("rate", "factor of the scale's learning rate that was best on the validation text"),
+    "updates": Figure("updates", "number of updates within the budget"),
+    "formula_flops": Figure(
+        "FLOPs by formula",
+        "time × devices × sustained FLOPS, the paper's estimate; rough on a CPU, whose FLOPS are measured "
+        "once",
+    ),
+}
 
 
 def until(config: RunConfig, scale: Scale, num_updates: int, rate: float = 1.0) -> RunConfig:
     """A configuration that trains until the scale's budget of FLOPs is used up.
 
-    Args:
-        config: The configuration; its learning rate rises and falls over `num_steps` updates (equation 3).
-        scale: The scale that sets the budget.
-        num_updates: Number of updates to stretch or shrink the learning rate's course to.
-        rate: Factor of the learning rate.
+    The course of its learning rate (equation 3) is stretched to `num_updates`, and multiplied by `rate`.
     """
     training = config.training
     warmup_steps = max(1, round(training.warmup_steps * num_updates / training.num_steps))
@@ -118,15 +218,13 @@ def until(config: RunConfig, scale: Scale, num_updates: int, rate: float = 1.0) 
 def rates(scale: Scale, found: Mapping[float, float] = MappingProxyType({})) -> Sequence[float]:
     """Factors of the learning rate to train a system with next.
 
+    At first several rates around the scale's own, then one beyond the best as long as that is the lowest or
+    the highest; none when the best lies between others, at the limit, or every run diverged. At the paper's
+    size there is one rate.
+
     Args:
         scale: The scale.
-        found: Rates that were tried, and the perplexity on the validation text of each, infinite if the run
-            diverged.
-
-    Returns:
-        At first several rates around the scale's own, then one beyond the best as long as that is the lowest
-        or the highest; none when the best lies between others, at the limit, or every run diverged. At the
-        paper's size there is one rate.
+        found: Rate -> perplexity on the validation text, infinite if the run diverged.
     """
     if not found:
         return _RATES if scale.narrower > 1 else (1.0,)
@@ -172,7 +270,7 @@ def _attempt(work: Work, config: RunConfig, rate: float) -> Figures:
 
 
 def _run(work: Work, config: RunConfig) -> Figures:
-    """Train a configuration and average its checkpoints; perplexity on the validation text, and the curve."""
+    """Validation perplexity and curve of a configuration, trained and averaged."""
     model = model_of(load_for(average_in(work, config, work.data), TRANSLATION)).to(work.device)
     valid = PreparedData(work.data).valid
     assert valid is not None
@@ -212,7 +310,7 @@ def _ensemble(work: Work) -> Figures:
     return scores | {"parameters_millions": parameters}
 
 
-def _rows(published: Mapping[str, Published], big: Row, scale: Scale) -> Sequence[Row]:
+def _rows(published: Mapping[str, PublishedSystem], big: Row, scale: Scale) -> Sequence[Row]:
     rows = [
         Row(name, system.what, partial(_compute, system=system), published[name].figures)
         for name, system in SYSTEMS.items()
@@ -277,19 +375,15 @@ def _big_row(preset: str, paper: Mapping[str, float]) -> Row:
     return Row("big", "Transformer (big)", partial(_big, preset=preset), paper, every_seed=False)
 
 
-def _experiment(name: str, languages: str, published: Mapping[str, Published], big: Row) -> Experiment:
+def _experiment(name: str, languages: str, published: Mapping[str, PublishedSystem], big: Row) -> Experiment:
     return Experiment(
         name,
         f"Table 2, {languages}: the Transformer and its rivals at an equal cost of training",
         partial(_rows, published, big),
         FIGURES
-        | dict.fromkeys(
-            (
-                *("perplexity", *(f"{name}{VALID}" for name in SCORES)),
-                *("rate", "updates", "formula_flops"),
-            ),
-            False,
-        ),
+        | {"perplexity": replace(SCORES["perplexity"], judged=False)}
+        | {f"{name}{VALID}": figure.of_part("validation", judged=False) for name, figure in SCORES.items()}
+        | _OF_RUNS,
         require_validation,
         notes=_NOTES,
         num_seeds=1,
@@ -304,11 +398,11 @@ TABLE2 = _experiment(
     "table2",
     "English-German",
     {name: system.english_german for name, system in SYSTEMS.items()},
-    _big_row("big", {**Published(28.4, 2.3e19).figures, "parameters_millions": 213}),
+    _big_row("big", {**PublishedSystem(28.4, 2.3e19).figures, "parameters_millions": 213}),
 )
 TABLE2_EN_FR = _experiment(
     "table2-en-fr",
     "English-French",
     {name: system.english_french for name, system in SYSTEMS.items()},
-    _big_row("big_en_fr", Published(41.8, 2.3e19).figures),
+    _big_row("big_en_fr", PublishedSystem(41.8, 2.3e19).figures),
 )

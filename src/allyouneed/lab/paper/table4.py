@@ -6,7 +6,7 @@ validation trees if none are given.
 
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -26,6 +26,7 @@ from allyouneed.lab.paper.experiment import (
     REFERENCES,
     RESULT,
     Experiment,
+    Figure,
     Row,
     RowError,
     WeightsMissingError,
@@ -34,7 +35,7 @@ from allyouneed.lab.paper.experiment import (
 )
 from allyouneed.lab.paper.identity import read_json
 from allyouneed.lab.paper.scales import SCALES, Scale
-from allyouneed.lab.paper.training_rows import VALID, average_in, cost_of, require_validation
+from allyouneed.lab.paper.training_rows import PARAMETERS, VALID, average_in, cost_of, require_validation
 from allyouneed.lab.statistics.figure_tests import suffix_of
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
@@ -55,17 +56,30 @@ SENTENCES, SENTENCES_IN_PAPER = 10, 425
 UNCONSTRAINED = "bracket_f1_unconstrained"
 """Bracket F1 of a search among all outputs, the figure that the paper's stands beside."""
 PARSER_FIGURES = {
-    "bracket_f1": True,
-    UNCONSTRAINED: True,
-    "exact_match": True,
-    "tag_accuracy": True,
-    "well_formed": False,
-    "well_formed_unconstrained": False,
-    f"bracket_f1{VALID}": False,
-    "trees": False,
-    "parameters_millions": False,
+    "bracket_f1": Figure(
+        "bracket F1",
+        "EVALB's F1 of labelled constituents; search is restricted to trees over the words",
+        judged=True,
+    ),
+    UNCONSTRAINED: Figure(
+        "F1 unconstrained",
+        "bracket F1 with any output allowed, and repaired, as in the paper",
+        judged=True,
+    ),
+    "exact_match": Figure("exact match", "percentage of sentences whose tree is entirely right", judged=True),
+    "tag_accuracy": Figure(
+        "tag accuracy", "percentage of words with the right part-of-speech tag", judged=True
+    ),
+    "well_formed": Figure("well formed", "percentage of outputs that are trees without repair"),
+    "well_formed_unconstrained": Figure(
+        "well formed unconstrained",
+        "percentage of outputs that are trees without repair, with any output allowed",
+    ),
+    f"bracket_f1{VALID}": Figure("bracket F1, validation"),
+    "trees": Figure("trees", "number of training trees"),
+    **PARAMETERS,
 }
-"""Figures of a parser -> whether rows are compared by them."""
+"""Figures of a parser."""
 
 _NOTES = [
     "The paper's Table 4, on section 23 of the Wall Street Journal. WSJ only, discriminative: Vinyals & "
@@ -103,16 +117,14 @@ def require_trees(data: PreparedData) -> None:
         )
 
 
-def parser_figures(work: Work, config: RunConfig, data: Path, scored_on: Path) -> Mapping[str, Any]:
-    """Train and average a parser, and score it on the test trees if given, else on validation trees.
+def parser_figures(
+    work: Work, config: RunConfig, data: Path, scored_on: Path | None = None
+) -> Mapping[str, Any]:
+    """Train and average a parser on `data`; score it on the test trees, else on validation trees.
 
-    Args:
-        work: The row; its folder keeps run, model and trees.
-        config: Configuration at the scale of the work.
-        data: Prepared trees to train on.
-        scored_on: Prepared trees whose validation part is scored.
+    The latter are those of `scored_on`, by default of the work's data. The row keeps run, model and trees.
     """
-    valid = [tree_of(line) for line in PreparedData(scored_on).lines("valid", "target")]
+    valid = [tree_of(line) for line in PreparedData(scored_on or work.data).lines("valid", "target")]
     parser = load_parser(average_in(work, config, data), device=work.device)
     test = (placed for file in work.inputs.test.values() for placed in clean_trees(read_trees(file)))
     gold = [tree for tree, _ in test] or valid
@@ -143,12 +155,8 @@ def _scores(work: Work, parser: Parser, gold: Sequence[Tree], is_constrained: bo
     return {score.name: score.value for score in score_parses(parser, gold, parses)[1]}
 
 
-def _score(work: Work, config: RunConfig, data: Path) -> Mapping[str, Any]:
-    return parser_figures(work, config, data, work.data)
-
-
 def _supervised(work: Work) -> Mapping[str, Any]:
-    return _score(work, work.scale(parsing_wsj()), work.data)
+    return parser_figures(work, work.scale(parsing_wsj()), work.data)
 
 
 def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
@@ -159,12 +167,14 @@ def _fewer_trees(work: Work, *, every: int) -> Mapping[str, Any]:
     intervals = config.training.model_dump(include={"num_steps", "checkpoint_every_steps"})
     shorter = {name: max(1, round(steps / math.sqrt(every))) for name, steps in intervals.items() if steps}
     data = _prepared(work, vocab_size=vocab_size, every=every)
-    return _score(work, config.replace(training=shorter), data)
+    return parser_figures(work, config.replace(training=shorter), data)
 
 
 def _exchange(work: Work) -> Mapping[str, Any]:
     exchanges = EXCHANGES * PreparedData(work.data).train.num_pairs
-    return _score(work, work.scale(parsing_wsj()), _prepared(work, exchanges=exchanges))
+    return parser_figures(
+        work, work.scale(parsing_wsj()), _prepared(work, trees=partial(TreeFiles, exchanges=exchanges))
+    )
 
 
 def _words(work: Work) -> Mapping[str, Any]:
@@ -172,7 +182,7 @@ def _words(work: Work) -> Mapping[str, Any]:
     sizes = config.training.model_dump(include={"batch_tokens", "micro_batch_tokens"})
     more, fewer = symbols_per_word("words"), symbols_per_word("predicted")
     longer = {name: size * more // fewer for name, size in sizes.items() if size}
-    return _score(work, config.replace(training=longer), _prepared(work, tags="words"))
+    return parser_figures(work, config.replace(training=longer), _prepared(work, tags="words"))
 
 
 def _semi_supervised(work: Work) -> Mapping[str, Any]:
@@ -190,16 +200,22 @@ def _with_silver(work: Work, silver: Path) -> Mapping[str, Any]:
     data = _prepared(
         work,
         vocab_size=given.config.vocab_size * (2 if work.scale.name == "paper" else 1),
-        silver=silver,
-        repetitions=max(1, round(num_silver / given.train.num_pairs)),
+        trees=partial(
+            TreeFiles, silver=silver, repetitions=max(1, round(num_silver / given.train.num_pairs))
+        ),
     )
-    return {**_score(work, work.scale(parsing_semi()), data), "silver_trees": num_silver}
+    return {**parser_figures(work, work.scale(parsing_semi()), data), "silver_trees": num_silver}
 
 
 def _prepared(
-    work: Work, *, every: int = 1, vocab_size: int | None = None, tags: Tags | None = None, **mixed_in: Any
+    work: Work,
+    *,
+    every: int = 1,
+    vocab_size: int | None = None,
+    tags: Tags | None = None,
+    trees: Callable[[Path], TreeFiles] = TreeFiles,
 ) -> Path:
-    """Prepare, once, every `every`-th tree of the given data together with the trees `mixed_in`."""
+    """Prepare, once, every `every`-th tree of the given data; `trees` adds others to them."""
     data = work.directory / "data"
     if not data.exists():
         given = PreparedData(work.data)
@@ -209,7 +225,7 @@ def _prepared(
         config = given.config.replace(
             vocab_size=vocab_size or given.config.vocab_size, tags=tags or given.config.tags
         )
-        prepare(data, TreeFiles(train, **mixed_in), TreeFiles(valid), config, work.say)
+        prepare(data, trees(train), TreeFiles(valid), config, work.say)
     return data
 
 
@@ -298,7 +314,7 @@ TABLE4 = Experiment(
     "table4",
     "Table 4: English constituency parsing",
     _rows,
-    PARSER_FIGURES | {"silver_trees": False},
+    PARSER_FIGURES | {"silver_trees": Figure("silver trees", "number of training trees made by a parser")},
     require_trees,
     notes=_NOTES,
     scales=_scales(),

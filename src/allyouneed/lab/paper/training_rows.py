@@ -19,6 +19,7 @@ from allyouneed.lab.paper.experiment import (
     HYPOTHESES,
     LOSSES,
     REFERENCES,
+    Figure,
     Row,
     Work,
     kept_file,
@@ -34,13 +35,21 @@ from allyouneed.tasks.task import Task
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator
 
-SCORES = {"perplexity": True, "bleu": True}
 VALID = "_valid"
 """End of the names of figures on the validation text, where there is a test text."""
-ALL_SCORES = SCORES | {f"{name}{AVERAGED}": True for name in SCORES}
-"""Scores of the last and of averaged checkpoints -> whether rows are compared by them."""
-FIGURES = ALL_SCORES | {"parameters_millions": False}
-"""The figures in the paper's tables -> whether rows are compared by them."""
+SCORES = {
+    "perplexity": Figure(
+        "perplexity", "exp of the mean loss per sub-word, without label smoothing", judged=True
+    ),
+    "bleu": Figure(
+        "BLEU", "sacreBLEU (13a; characters if the text has no spaces) of beam search", judged=True
+    ),
+}
+ALL_SCORES = SCORES | {f"{name}{AVERAGED}": figure.of_part("averaged") for name, figure in SCORES.items()}
+"""Scores of the last and of averaged checkpoints."""
+PARAMETERS = {"parameters_millions": Figure("10⁶ parameters", "number of trained weights, in millions")}
+FIGURES = ALL_SCORES | PARAMETERS
+"""The figures in the paper's tables."""
 
 
 def training_row(
@@ -53,16 +62,9 @@ def training_row(
     baselines: Sequence[str] | None = None,
     micro_batch_tokens: int | None = None,
 ) -> Row:
-    """A row that trains a configuration of the paper, at the scale of the work.
+    """A row that trains `config`, given at the paper's size, at the scale of the work; see `Row`.
 
-    Args:
-        name: Name of the row.
-        what: How the row differs from the first one.
-        config: The configuration at the paper's size.
-        paper: Figure -> its value in the paper, where printed.
-        every_seed: Whether the row is trained with every seed.
-        baselines: Rows that it is compared with; by default the first row.
-        micro_batch_tokens: Tokens per micro-batch; by default the scale's.
+    `micro_batch_tokens` are by default the scale's.
     """
 
     def compute(work: Work) -> Mapping[str, Any]:
@@ -90,15 +92,7 @@ def _scores_averaged(work: Work, config: RunConfig) -> dict[str, float]:
 def preset_row(
     preset: str, what: str, scores: tuple[float, float], *, every_seed: bool = False, **others: float
 ) -> Row:
-    """The row of a preset, named without the prefix `table3_`.
-
-    Args:
-        preset: Name of the preset.
-        what: How the row differs from the first one.
-        scores: Perplexity and BLEU in the paper.
-        every_seed: Whether the row is trained with every seed.
-        **others: Other figures in the paper.
-    """
+    """The row of a preset, without the prefix `table3_`; `scores` are the paper's perplexity and BLEU."""
     paper = dict(zip(SCORES, scores, strict=True))
     if preset in PUBLISHED:
         paper["parameters_millions"] = PUBLISHED[preset].parameters_millions
@@ -171,14 +165,10 @@ def score_held_out(work: Work, translator: Translator, data: Path) -> dict[str, 
 def score(
     translator: Translator, sources: Sequence[str], references: Sequence[str], keep: Path, suffix: str = ""
 ) -> dict[str, float]:
-    """Perplexity and BLEU, on tokens that the references tell, as rows are compared by text alone.
+    """Perplexity and BLEU, whose tokens are chosen by the references.
 
-    Args:
-        translator: The system.
-        sources: The test set.
-        references: A reference translation of each sentence.
-        keep: Folder for translations, references and losses per sentence, from which rows are compared.
-        suffix: End of the names of figures and files.
+    Translations, references and losses per sentence, by which rows are compared, are kept in the folder
+    `keep`; names of figures and files end in `suffix`.
     """
     whole = translator.translate(sources, too_long="error")  # as `Translator.score` takes them
     found = [translation.text for translation in whole]
@@ -214,11 +204,9 @@ _PAUSES = {"validate": "validation_seconds", "checkpoint": "seconds"}
 
 
 def curve_of(run: Path) -> dict[str, list[float]]:
-    """How a run learned: a value for each validation, in order; those of earlier versions are left out.
+    """The learning curve of a run, with a value for each validation: see `CURVE`.
 
-    Returns:
-        `step`; `seconds` of training until then, without validations and checkpoints; `matmul_flops`;
-        `perplexity`; and the score of the task, such as `bleu`, if every validation has it.
+    `seconds` are of training, without validations and checkpoints.
     """
     events, pauses = dict[int, dict[str, Any]](), dict[tuple[int, str], float]()
     for event in read_log(run / "log.jsonl"):

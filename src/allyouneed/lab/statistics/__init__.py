@@ -1,1 +1,1 @@
-"""Which differences between rows of results are more than chance."""
+"""Tests of differences between rows of results."""

@@ -1,8 +1,8 @@
-"""How figures are tested: from counts of each sentence, which rows keep, or else from their outputs."""
+"""Tests of figures, from counts of each sentence, which rows keep, or else from their outputs."""
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ def _log(value: float) -> float:
 
 
 class FigureTest(NamedTuple):
-    """How a figure is tested."""
+    """The test of a figure."""
 
     kept: str
     """File with the counts of each sentence in a line, separated by tabs."""
@@ -65,8 +65,6 @@ class FigureTest(NamedTuple):
     """Lines of `kept` -> counts, [sentences, counts]."""
     count_outputs: Callable[[Sequence[str], Sequence[str]], Counts] | None = None
     """Outputs, references -> counts, if the file `kept` is missing."""
-    outputs_are_ours: bool = False
-    """Whether outputs can be redistributed without the test set; trees repeat its sentences."""
 
 
 TESTS = {
@@ -86,7 +84,6 @@ TESTS = {
         "0.5 BLEU",
         lambda deviation: f"{deviation:.2f} BLEU",
         count_outputs=_bleu_counts,
-        outputs_are_ours=True,
     ),
     "bracket_f1": FigureTest(
         "brackets.tsv",
@@ -107,7 +104,10 @@ def find_test(figure: str) -> FigureTest | None:
 
 
 class Kept(NamedTuple):
-    """What a row and seed has kept of a figure: its counts, or the outputs and references to count."""
+    """The counts of a figure that a row and seed has kept, or the outputs and references to count.
+
+    Its methods raise a DataError if a file is damaged.
+    """
 
     figure: str
     files: Sequence[Path]
@@ -117,12 +117,7 @@ class Kept(NamedTuple):
     @property
     def name(self) -> str:
         """Name of the file that the counts are kept in."""
-        return kept_file(TESTS[_tested_as(self.figure)].kept, suffix_of(self.figure)).name
-
-    @property
-    def outputs(self) -> Path:
-        """The file of the outputs, which may not be there."""
-        return self.files[0].with_name(kept_file(HYPOTHESES, suffix_of(self.figure)).name)
+        return kept_file(TESTS[_tested_as(self.figure)].kept, suffix_of(self.figure))
 
     @property
     def num_sentences(self) -> int:
@@ -130,19 +125,17 @@ class Kept(NamedTuple):
         return len(self.lines[0])
 
     def counts(self) -> Counts:
-        """The counts of each sentence, [sentences, counts].
-
-        Raises:
-            DataError: A file is damaged.
-        """
+        """The counts of each sentence, [sentences, counts]."""
         return self._found(_counts)
 
-    def resampled(self) -> Counts:
-        """Scores on test sets drawn from this one with replacement, [samples].
+    def count_lines(self) -> Iterable[str]:
+        """The lines of the file of counts."""
+        if len(self.lines) == 1:  # as they were written
+            return self.lines[0]
+        return ("\t".join(map(str, counts)) for counts in self.counts().tolist())
 
-        Raises:
-            DataError: A file is damaged.
-        """
+    def resampled(self) -> Counts:
+        """Scores on test sets drawn from this one with replacement, [samples]."""
         return self._found(_resampled)
 
     def damaged(self) -> DataError:
@@ -161,7 +154,7 @@ class Kept(NamedTuple):
 
 
 def kept_of(figure: str, folder: Path) -> Kept | None:
-    """What a row and seed has kept of a figure in its folder; None if too little to test the figure."""
+    """The kept counts or outputs of a figure in a row's folder; None if too little to test the figure."""
     test = find_test(figure)
     if test is None:
         return None
@@ -175,7 +168,7 @@ def kept_of(figure: str, folder: Path) -> Kept | None:
 
 
 def suffix_of(figure: str) -> str:
-    """What a figure's name has after that of its test, such as `_21_30`."""
+    """The part of a figure's name after that of its test, such as `_21_30`."""
     return figure.removeprefix(_tested_as(figure))
 
 

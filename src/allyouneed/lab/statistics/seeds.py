@@ -192,9 +192,7 @@ class SeedTests:
     def compare(self, baseline: str, system: str) -> SeedComparison | None:
         """Compare two systems over the seeds that both have.
 
-        Returns:
-            The comparison; None if they have fewer than two seeds in common, if neither seeds nor sentences
-            vary, so that chance is unknown, or if a score is not finite.
+        None if these are fewer than two, if neither seeds nor sentences vary, or if a score is not finite.
         """
         if not {baseline, system} <= self._finite.keys():
             return None
@@ -216,11 +214,11 @@ class SeedTests:
         """Control of the test: the seeds of one system, split into halves, should not differ.
 
         They are judged by the deviation of the other systems, so the control also shows whether one deviation
-        holds for all. Sentences are not drawn: what they do to a system, they do to both halves.
+        holds for all. Sentences are not drawn, as they are the same in both halves.
 
         Returns:
-            The number of splits that are called different, and the number of splits: all of them, or some at
-            random if there are very many. By chance, 5% of the splits of many systems are called different.
+            The number of splits that are called different, 5% by chance, and the number of splits: all of
+            them, or some at random if there are very many.
         """
         called = [split.p_value < SIGNIFICANT for name in self._finite for split in self._splits(name)]
         return sum(called), len(called)
@@ -247,9 +245,8 @@ class SeedTests:
 def _of_sentences(drawn: Array | None, counted_twice: float) -> Array:
     """Differences that the choice of sentences makes, besides those counted over seeds, [samples].
 
-    Args:
-        drawn: Differences on drawn test sets, [seeds, samples]; None if sentences are not drawn.
-        counted_twice: Their variance that is part of the variance over seeds.
+    `drawn` are the differences on drawn test sets, [seeds, samples]; `counted_twice` is that part of their
+    variance that is also in the variance over seeds.
     """
     if drawn is None:
         return _NO_SENTENCES
@@ -261,14 +258,7 @@ def _of_sentences(drawn: Array | None, counted_twice: float) -> Array:
 def _comparison(
     difference: float, of_sentences: Array, variance: float, degrees_of_freedom: int
 ) -> SeedComparison | None:
-    """A difference beside those that chance makes; None if nothing varies.
-
-    Args:
-        difference: The difference.
-        of_sentences: Differences that the choice of sentences makes, [samples].
-        variance: Variance of the difference over seeds.
-        degrees_of_freedom: Those of the variance.
-    """
+    """A difference beside those that chance makes; None if nothing varies."""
     if variance == 0 and np.ptp(of_sentences) == 0:
         return None
     generator = np.random.default_rng(_SEED)

@@ -18,7 +18,7 @@ LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1_unconstrained": 0.1}
 Verdict = Literal["as the paper", "not as the paper", "differs", "not told apart", "not tested"]
 _DECIDED: Sequence[Verdict] = ("as the paper", "not as the paper", "differs")
 Shown = Literal["different", "beyond the margin", "within the margin"]
-"""What a test is to show of the difference between two rows."""
+"""The claim on the difference between two rows that a test is of."""
 Scores = Mapping[str, SeedTests]
 """Figure that rows are compared by -> tests of the rows that have it."""
 
@@ -40,8 +40,8 @@ class Judgement:
     """P-value of the test of `shown`, with Holm's correction over all rows. None if the rows have fewer than
     two seeds in common, or if the figures do not vary or are not finite."""
     shown: Shown
-    """What the p-value is of: any difference or, if the paper's figures are equal, one beyond the margin. If
-    theirs differ by less than the margin and ours are shown to: one within it."""
+    """The claim of the p-value: any difference, or one beyond the margin if the paper's figures are equal;
+    one within the margin if the paper's differ by less and ours are shown to."""
     verdict: Verdict
 
 
@@ -51,17 +51,12 @@ def scores_of(results: Results) -> Scores:
     Raises:
         DataError: A file that a row has kept is damaged.
     """
-    judged = (figure for figure, is_judged in results.experiment.figures.items() if is_judged)
-    of_figures = ((figure, _scores_of_rows(figure, results)) for figure in judged)
+    of_figures = ((figure, _scores_of_rows(figure, results)) for figure in results.experiment.judged)
     return {figure: SeedTests(of_rows) for figure, of_rows in of_figures if of_rows}
 
 
 def judge(results: Results, scores: Scores | None = None) -> list[Judgement]:
-    """Compare each computed row with its baselines, by each figure that rows are compared by.
-
-    Args:
-        results: The results.
-        scores: What `scores_of` found in them, if it has been called.
+    """Compare each computed row with its baselines, by each judged figure; `scores` are those of `scores_of`.
 
     Raises:
         DataError: A file that a row has kept is damaged.
@@ -71,7 +66,7 @@ def judge(results: Results, scores: Scores | None = None) -> list[Judgement]:
 
 
 def verdict_on(results: Results, judgements: Sequence[Judgement]) -> str:
-    """What the results say, in a sentence; a row is decided if any of its figures is."""
+    """The results in a sentence; a row is decided if any of its figures is."""
     found: dict[str, set[Verdict]] = {}
     for judgement in judgements:
         found.setdefault(judgement.row, set()).add(judgement.verdict)
@@ -99,11 +94,7 @@ def deviation(values: Sequence[float]) -> float | None:
 
 
 def control(scores: Scores) -> tuple[int, int]:
-    """How often the test calls seeds of one row different, over all rows, figures and splits of their seeds.
-
-    Returns:
-        Number of splits that are called different, and number of splits.
-    """
+    """Number of splits of a row's seeds that the test calls different, and number of all splits."""
     counts = [tests.control() for tests in scores.values()]
     return sum(different for different, _ in counts), sum(splits for _, splits in counts)
 

@@ -97,7 +97,7 @@ class RestrictedSelfAttention(FullSelfAttention):
         return fused_attention(query, key, value, NeighbourhoodMask(real, Reach.around(self.r)))
 
 
-class Recurrent(ComparedLayer):
+class RecurrentLayer(ComparedLayer):
     """An LSTM (Hochreiter and Schmidhuber 1997), which computes one position after another: n d^2."""
 
     def __init__(self, d: int) -> None:
@@ -126,7 +126,7 @@ class Recurrent(ComparedLayer):
         return hidden
 
 
-class Convolutional(ComparedLayer):
+class ConvolutionalLayer(ComparedLayer):
     """A causal convolution over k positions that are `dilation` apart, then ReLU: k n d^2.
 
     It only looks back, as in the decoders of ByteNet and ConvS2S. Centred dilated convolutions would miss
@@ -152,7 +152,7 @@ class Convolutional(ComparedLayer):
         return found.relu().transpose(1, 2)
 
 
-class SeparableConvolutional(Convolutional):
+class SeparableConvolutional(ConvolutionalLayer):
     """A convolution of each channel, then a linear map of each position: k n d + n d^2 (Chollet 2016)."""
 
     def __init__(self, d: int, k: int, dilation: int = 1) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from allyouneed.lab.demo.grammar import DemoCorpus, DemoPair, expressions
-from allyouneed.lab.demo.grammar import word_forms as words
 from allyouneed.lab.demo.grammar.grammar_corpus import is_held_out
-from allyouneed.lab.demo.grammar.lexicon import NOUNS, VERBS
+from allyouneed.lab.demo.grammar.lexicon import NOUNS, VERBS, WORDS
 
 Bracketing = tuple[str, list["Bracketing"] | str]
 
@@ -123,7 +122,7 @@ def test_german_subordinate_clauses_begin_after_a_comma(pairs: list[DemoPair]) -
 
 def raw_nouns() -> Iterator[tuple[str, str, str]]:
     """(article, singular, plural), straight from the tables."""
-    for table in words.NOUNS.values():
+    for table in WORDS["nouns"].values():
         for row in table.strip().split("\n"):
             article, singular, plural = re.findall(r"= (\w+) (\w+)(?:, (\w+))?", row)[0]
             yield article, singular, plural

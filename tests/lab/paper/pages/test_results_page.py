@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Picture
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.lab.paper.experiment import CURVE, FAILED, Experiment, Results, Row
+from allyouneed.lab.paper.experiment import CURVE, FAILED, Experiment, Figure, Results, Row
 from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.pages import curves_page
-from allyouneed.lab.paper.pages.figure_legend import figure_explanation, figure_title
-from allyouneed.lab.paper.pages.results_index import write_index
-from allyouneed.lab.paper.pages.results_page import as_page, main_table, read_table, write_report
+from allyouneed.lab.paper.pages.results_page import as_page, main_table, read_table, write_index, write_report
 from allyouneed.lab.paper.pages.results_table import VERDICTS, results_table
 from allyouneed.lab.paper.scales import SCALES
 
 TINY = SCALES["tiny"]
-RESULTS = Path(__file__).parents[3] / "docs" / "results"
+RESULTS = Path(__file__).parents[4] / "docs" / "results"
 SCREENS = [(1240, "light"), (1240, "dark"), (390, "light"), (390, "dark")]
 MEASURE = """() => {
   const luminance = (colour) => {
@@ -193,11 +191,12 @@ def test_the_legend_explains_every_mark_that_occurs_and_no_other(table3_folder: 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_figure_is_explained(name: str) -> None:
-    for figure in EXPERIMENTS[name].figures:
+    figures = EXPERIMENTS[name].figures
+    for figure in figures:
         whole = re.sub(r"_\d+_\d+$|_valid$|_averaged$", "", figure)
         whole = re.sub(r"^(\w+)_n\d+$", r"longest_\1", whole)
-        assert figure_explanation(whole), figure
-        assert "_" not in figure_title(figure)
+        assert figures[whole].meaning, figure
+        assert "_" not in figures[figure].title
 
 
 def test_notes_on_rows_that_were_not_computed_are_left_out(tmp_path: Path) -> None:
@@ -290,7 +289,7 @@ def test_an_index_replaces_only_an_index_and_reads_only_files(table3_folder: Pat
 def test_curves_that_share_an_axis_are_all_within_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plots: list[list[Any]] = []
 
-    def keep(figures: Sequence[Figure], _: str) -> str:
+    def keep(figures: Sequence[Picture], _: str) -> str:
         plots.append([*figures])
         return ""
 
@@ -303,7 +302,7 @@ def test_curves_that_share_an_axis_are_all_within_it(tmp_path: Path, monkeypatch
         name: {1: {CURVE: {"step": [1, 2], "perplexity": [1.2 * level, level], "bleu": [level, 2 * level]}}}
         for name, level in levels.items()
     }
-    experiment = Experiment("toy", "A toy", lambda scale: rows, {"perplexity": False})
+    experiment = Experiment("toy", "A toy", lambda scale: rows, {"perplexity": Figure("perplexity")})
     assert list(curves_page.sections(Results(experiment, TINY, rows, outcomes, tmp_path)))
     perplexity, bleu = ([axes for figure in figures for axes in figure.axes] for figures in plots)
     assert {axes.get_ylim() for axes in perplexity} == {(0.95 * 5, 5 * 5)}
@@ -331,7 +330,7 @@ def test_a_mean_has_the_digits_that_its_deviation_allows(
     values: Sequence[float], shown: str, tmp_path: Path
 ) -> None:
     rows = [Row("base", "-", lambda work: {})]
-    experiment = Experiment("toy", "A toy", lambda scale: rows, {"perplexity": False})
+    experiment = Experiment("toy", "A toy", lambda scale: rows, {"perplexity": Figure("perplexity")})
     outcomes: dict[str, dict[int, dict[str, Any]]] = {
         "base": {seed: {"perplexity": value} for seed, value in enumerate(values, 1)}
     }

@@ -17,7 +17,7 @@ from allyouneed.lab.demo.grammar.expressions import (
     relative_pronoun,
 )
 from allyouneed.lab.demo.grammar.lexicon import VERBS, Noun, nouns_of
-from allyouneed.lab.demo.grammar.sentence_sampling import EVENTS, HUMANS, Sampler
+from allyouneed.lab.demo.grammar.sentence_sampling import EVENTS, HUMANS, SentenceSampler
 from allyouneed.lab.demo.grammar.syntax import (
     Adjunct,
     Clause,
@@ -42,47 +42,47 @@ PASSIVE = tuple(
 THINGS = nouns_of("goods vehicle food drink opening home building")
 
 
-def declarative(sampler: Sampler) -> Sentence:
+def declarative(sampler: SentenceSampler) -> Sentence:
     """My sister read the old letter in the kitchen yesterday."""
     return Sentence((sampler.timed(sampler.event(tenses=("present", "progressive", "past"))),))
 
 
-def separable_verb(sampler: Sampler) -> Sentence:
+def separable_verb(sampler: SentenceSampler) -> Sentence:
     """The student threw away the old newspapers: the German prefix ends the clause."""
     verb = sampler.pick([verb for verb in EVENTS if verb.german.prefix])
     return Sentence((sampler.timed(sampler.event(verb, tenses=("present", "progressive", "past"))),))
 
 
-def compound_tense(sampler: Sampler) -> Sentence:
+def compound_tense(sampler: SentenceSampler) -> Sentence:
     """Anna has bought, will buy a gift: participle and infinitive end the German clause."""
     event = sampler.event(sampler.pick(DYNAMIC), tenses=("perfect", "future"))
     return Sentence((sampler.timed(event),))
 
 
-def modal(sampler: Sampler) -> Sentence:
+def modal(sampler: SentenceSampler) -> Sentence:
     """The farmer must repair the door: the infinitive ends the German clause."""
     verb = sampler.pick([verb for verb in EVENTS if "involuntary" not in verb.traits])
     event = replace(sampler.event(verb, tenses=("present",)), modal=sampler.pick(MODALS))
     return Sentence((sampler.timed(event),))
 
 
-def negation(sampler: Sampler) -> Sentence:
+def negation(sampler: SentenceSampler) -> Sentence:
     """The boy did not eat an apple: `nicht`, or `kein` on an indefinite object."""
     return Sentence((sampler.timed(sampler.event(sampler.pick(WITH_OBJECT), negated=True)),))
 
 
-def yes_no_question(sampler: Sampler) -> Sentence:
+def yes_no_question(sampler: SentenceSampler) -> Sentence:
     """Does the nurse help your uncle? English needs `do`, German puts the verb first."""
     event = sampler.event(tenses=("present", "progressive", "perfect", "future"))
     return Sentence((replace(sampler.timed(event), front=""),), question=True)
 
 
-def wh_question(sampler: Sampler) -> Sentence:
+def wh_question(sampler: SentenceSampler) -> Sentence:
     """Which books has the writer sold?"""
     return Sentence((_asked(sampler),), question=True)
 
 
-def complement_clause(sampler: Sampler) -> Sentence:
+def complement_clause(sampler: SentenceSampler) -> Sentence:
     """Peter says that the guests will arrive tomorrow: the verb ends the German clause."""
     kind = sampler.pick(("that", "whether"))
     within = (
@@ -98,12 +98,12 @@ def complement_clause(sampler: Sampler) -> Sentence:
     return _reported(sampler, kind, replace(inner, front="", conjunction=CONJUNCTIONS[kind]))
 
 
-def embedded_question(sampler: Sampler) -> Sentence:
+def embedded_question(sampler: SentenceSampler) -> Sentence:
     """Maria knows which book the student lost."""
     return _reported(sampler, "whether", _asked(sampler))
 
 
-def adverbial_clause(sampler: Sampler) -> Sentence:
+def adverbial_clause(sampler: SentenceSampler) -> Sentence:
     """When the guests arrived, we called him: a clause in front takes the first place of the German one."""
     word = sampler.pick(("if", "as soon as", "because", "although", "before", "while", "when"))
     tense: Tense = "future" if word in {"if", "as soon as"} else sampler.pick(NARRATIVE)
@@ -116,14 +116,14 @@ def adverbial_clause(sampler: Sampler) -> Sentence:
     return Sentence((replace(main, inner=replace(inner, conjunction=conjunction), front=front),))
 
 
-def subject_relative(sampler: Sampler) -> Sentence:
+def subject_relative(sampler: SentenceSampler) -> Sentence:
     """The woman who invited the neighbours is reading a poem."""
     person = sampler.definite(HUMANS)
     relative = replace(sampler.event(subject=relative_pronoun(person), short=True), front="subject")
     return Sentence((_about(sampler, replace(person, relative=relative)),))
 
 
-def object_relative(sampler: Sampler) -> Sentence:
+def object_relative(sampler: SentenceSampler) -> Sentence:
     """The letter that the man wrote is too long."""
     verb = sampler.pick(ONE_OBJECT)
     thing = sampler.definite(verb.objects[0].nouns)
@@ -131,7 +131,7 @@ def object_relative(sampler: Sampler) -> Sentence:
     return Sentence((_about(sampler, replace(thing, relative=relative)),))
 
 
-def passive(sampler: Sampler) -> Sentence:
+def passive(sampler: SentenceSampler) -> Sentence:
     """The picture has been stolen by a tourist."""
     verb = sampler.pick(PASSIVE)
     patient = sampler.noun_phrase(verb.objects[0].nouns, without={""})
@@ -142,7 +142,7 @@ def passive(sampler: Sampler) -> Sentence:
     return Sentence((sampler.timed(event),))
 
 
-def coordination(sampler: Sampler) -> Sentence:
+def coordination(sampler: SentenceSampler) -> Sentence:
     """The waitress opened the window and turned off the radio."""
     tense = sampler.pick(NARRATIVE)
     shared = sampler.subject(HUMANS) if sampler.chance(0.4) else None
@@ -152,7 +152,7 @@ def coordination(sampler: Sampler) -> Sentence:
     )
 
 
-def anaphora(sampler: Sampler) -> Sentence:
+def anaphora(sampler: SentenceSampler) -> Sentence:
     """The actress sold the coat because it was too old: German `it` has the gender of the coat."""
     verb = sampler.pick([verb for verb in ONE_OBJECT if {*THINGS} & {*verb.objects[0].nouns}])
     thing = sampler.definite([noun for noun in verb.objects[0].nouns if noun in THINGS], adjective=0)
@@ -163,7 +163,7 @@ def anaphora(sampler: Sampler) -> Sentence:
     return Sentence((replace(event, objects=(thing,), inner=reason),))
 
 
-CONSTRUCTIONS: dict[str, Callable[[Sampler], Sentence]] = {
+CONSTRUCTIONS: dict[str, Callable[[SentenceSampler], Sentence]] = {
     function.__name__: function
     for function in (
         declarative,
@@ -188,7 +188,7 @@ CONSTRUCTIONS: dict[str, Callable[[Sampler], Sentence]] = {
 # Clauses that constructions consist of
 
 
-def _asked(sampler: Sampler) -> Clause:
+def _asked(sampler: SentenceSampler) -> Clause:
     """Who followed the tourists, which letter did she forget, when, why or where did it happen?"""
     kind = sampler.pick(("who", "object", "object", "circumstance"))
     if kind == "who":
@@ -203,20 +203,20 @@ def _asked(sampler: Sampler) -> Clause:
     return replace(event, time=Adjunct(sampler.pick((WHEN, WHY))), front="time")
 
 
-def _asked_object(sampler: Sampler, noun: Noun) -> Nominal:
+def _asked_object(sampler: SentenceSampler, noun: Noun) -> Nominal:
     if sampler.chance(0.3):
         return replace(WHO if noun.is_human else WHAT)
     phrase = sampler.noun_phrase([noun], adjective=0.3)
     return replace(phrase, determiner="which")
 
 
-def _reported(sampler: Sampler, trait: str, said: Clause) -> Sentence:
+def _reported(sampler: SentenceSampler, trait: str, said: Clause) -> Sentence:
     """A sentence in which somebody says, knows or asks the clause `said`."""
     verb = sampler.pick([verb for verb in VERBS.values() if trait in verb.traits])
     return Sentence((Clause(sampler.subject(HUMANS), verb, inner=said),))
 
 
-def _about(sampler: Sampler, thing: NounPhrase) -> Clause:
+def _about(sampler: SentenceSampler, thing: NounPhrase) -> Clause:
     """A clause about a noun phrase with a relative clause: what it does, is, or what happens to it."""
     verbs = [verb for verb in ONE_OBJECT if thing.noun in verb.objects[0].nouns]
     if verbs and sampler.chance(0.4):
@@ -227,7 +227,7 @@ def _about(sampler: Sampler, thing: NounPhrase) -> Clause:
 
 
 def _two_events(
-    sampler: Sampler, first_tense: Tense, second_tense: Tense, shared: Nominal | None = None
+    sampler: SentenceSampler, first_tense: Tense, second_tense: Tense, shared: Nominal | None = None
 ) -> tuple[Clause, Clause]:
     """Two events with different verbs; the second is short."""
     verbs = [verb for verb in DYNAMIC if not shared or verb.subjects[0] in HUMANS]

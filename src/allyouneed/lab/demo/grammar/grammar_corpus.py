@@ -1,6 +1,8 @@
-"""The demo corpus: pairs with trees and alignments, split so that the test set requires recombination."""
+"""The demo corpus, whose test set requires recombination: pairs, trees, alignments, and a dictionary."""
 
-from collections.abc import Iterator
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from random import Random
@@ -12,7 +14,7 @@ from allyouneed.lab.demo.grammar.expressions import BY
 from allyouneed.lab.demo.grammar.german import GERMAN
 from allyouneed.lab.demo.grammar.lexicon import Noun, Verb
 from allyouneed.lab.demo.grammar.realisation import sentence_tree
-from allyouneed.lab.demo.grammar.sentence_sampling import Sampler
+from allyouneed.lab.demo.grammar.sentence_sampling import SentenceSampler
 from allyouneed.lab.demo.grammar.syntax import (
     Clause,
     NounPhrase,
@@ -34,6 +36,11 @@ SHARE_OF_LONGER = 0.25
 
 HELD_OUT_SHARE = 0.12
 """Share of noun-verb pairs held out: the noun is subject or object of the verb in the test set only."""
+
+LEAST_SHARE = 0.1
+"""Smallest share of a word's alignments that makes a translation an entry."""
+
+_LEAF = re.compile(r"\(\S+ ([^()\s]+)\)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ def realise(sentence: Sentence, construction: str) -> DemoPair:
 
 def _pairs(rng: Random, seen: set[str], lengths: range, *, held_out: bool) -> Iterator[DemoPair]:
     """Endless pairs with a new source of a length in `lengths`, with held-out noun-verb pairs or none."""
-    sampler = Sampler(rng)
+    sampler = SentenceSampler(rng)
     while True:
         construction = sampler.pick(tuple(CONSTRUCTIONS))
         sentence = CONSTRUCTIONS[construction](sampler)
@@ -136,3 +143,30 @@ def _clause_pairs(clause: Clause) -> Iterator[tuple[Noun, Verb]]:
             yield from _clause_pairs(argument.relative)
     if clause.inner:
         yield from _clause_pairs(clause.inner)
+
+
+# The dictionary of the demo's first baseline
+
+
+def demo_dictionary(pairs: Sequence[DemoPair]) -> dict[str, str]:
+    """The most frequent translation of every English word form, counted over the word alignments.
+
+    The entry is empty if no translation is frequent: `does`, for example, aligns with the verb it precedes.
+
+    A German word aligned with several English words (`looked for`: `suchte`) counts as a fraction for each.
+    The first word of a sentence is skipped, because it is always capitalised.
+    """
+    counts: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for pair in pairs:
+        source, target = _LEAF.findall(pair.source_tree), _LEAF.findall(pair.target_tree)
+        shared = Counter(j for _, j in pair.alignment)
+        for i, j in pair.alignment:
+            if i and j:
+                counts[source[i]][target[j]] += 1 / shared[j]
+    return {word: _usual(found) for word, found in sorted(counts.items())}
+
+
+def _usual(translations: dict[str, float]) -> str:
+    """The most frequent translation, or an empty string if none reaches `LEAST_SHARE`."""
+    best = max(sorted(translations), key=translations.__getitem__)
+    return best if translations[best] >= LEAST_SHARE * sum(translations.values()) else ""

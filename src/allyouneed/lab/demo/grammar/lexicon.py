@@ -1,13 +1,18 @@
 """The lexicon of the demo grammar: nouns, verbs and adjectives with every form both languages need."""
 
+import tomllib
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
-
-from allyouneed.lab.demo.grammar import word_forms as words
+from importlib.resources import files
+from typing import Any, Literal
 
 Case = Literal["nominative", "accusative", "dative"]
 Gender = Literal["masculine", "feminine", "neuter"]
+
+WORDS: dict[str, Any] = tomllib.loads(
+    files("allyouneed.lab.demo.grammar").joinpath("words.toml").read_bytes().decode()
+)
+"""The tables of words; the file tells their format."""
 
 UNIONS = {"human": "person relation", "goods": "thing machine clothes book novel newspaper"}
 """Names for sets of noun classes and nouns, used in the tables of verbs and adjectives."""
@@ -95,7 +100,7 @@ def _read_noun(row: str, semantic_class: str) -> Noun:
 
 NOUNS: dict[str, Noun] = {
     noun.english: noun
-    for semantic_class, table in words.NOUNS.items()
+    for semantic_class, table in WORDS["nouns"].items()
     for noun in (_read_noun(row, semantic_class) for row in _rows(table))
 }
 """All nouns by their English singular."""
@@ -134,7 +139,7 @@ def _read_object(text: str) -> ObjectSlot:
 
 
 def _read_verb(row: str) -> Verb:
-    """A verb from one line of the table in `words`, whose docstring gives the format."""
+    """A verb from one line of the table in `words.toml`."""
     english, german, subjects, objects, traits = [field.strip() for field in (row + ";;;").split(";")][:5]
     base, past, participle, gerund, *rest = english.split()
     companion = "".join(rest)
@@ -153,7 +158,7 @@ def _read_verb(row: str) -> Verb:
 
 
 VERBS: dict[str, Verb] = {
-    verb.german.prefix + verb.german.infinitive: verb for verb in map(_read_verb, _rows(words.VERBS))
+    verb.german.prefix + verb.german.infinitive: verb for verb in map(_read_verb, _rows(WORDS["verbs"]))
 }
 """All full verbs by their German infinitive (English `know` has two, `kennen` and `wissen`)."""
 
@@ -166,7 +171,7 @@ def _read_adjective(row: str) -> Adjective:
 
 
 ADJECTIVES: dict[str, Adjective] = {
-    adjective.english: adjective for adjective in map(_read_adjective, _rows(words.ADJECTIVES))
+    adjective.english: adjective for adjective in map(_read_adjective, _rows(WORDS["adjectives"]))
 }
 """All adjectives by their English word."""
 

@@ -50,7 +50,7 @@ MASS_DETERMINERS = {("the", False): 10, ("", False): 20, ("this", False): 3, ("m
 """(determiner, plural) -> weight, for nouns without a plural."""
 
 
-class Sampler:
+class SentenceSampler:
     """Draws phrases from one random stream."""
 
     def __init__(self, rng: random.Random) -> None:

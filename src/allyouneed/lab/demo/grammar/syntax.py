@@ -123,7 +123,7 @@ def is_personal(nominal: Nominal) -> bool:
 
 
 Origin = tuple[object, ...]
-"""What a word expresses: a piece of the sentence's structure (by identity) and a part of that piece."""
+"""The meaning of a word: a piece of the sentence's structure (by identity) and a part of that piece."""
 
 PUNCTUATION = frozenset({".", ",", "?"})
 

@@ -113,7 +113,7 @@ def _draw(axes: Axes, results: Results, row: Row, names: tuple[str, str], color:
         for of_rate in outcome.get(RATES, {}).values():
             curve = of_rate.get(CURVE, {})
             if not curve.keys() >= set(names):
-                continue  # it diverged, or is of an earlier version
+                continue  # it diverged
             axes.plot(*(curve[name] for name in names), color=line.get_color(), alpha=0.3, linewidth=0.8)
 
 

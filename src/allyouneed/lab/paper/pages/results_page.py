@@ -1,34 +1,29 @@
-"""The results of `reproduce` as an HTML page with plots, in one file, and all files of results."""
+"""The results of `reproduce` as an HTML page with plots, all files of results, and an index of many pages."""
 
 import base64
 import html
 import json
+import os
 import statistics
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from matplotlib.figure import Figure
 
+from allyouneed.errors import DataError, UsageError, printable
 from allyouneed.explorer.html_parts import cards, page, panel, plot, prose
 from allyouneed.explorer.page import json_in_html
 from allyouneed.lab.paper.experiment import Results, Row
-from allyouneed.lab.paper.pages import curves_page, paths_page, scaling_page, table1_page
-from allyouneed.lab.paper.pages.figure_legend import figure_title
+from allyouneed.lab.paper.experiments import EXPERIMENTS
+from allyouneed.lab.paper.pages import curves_page
 from allyouneed.lab.paper.pages.results_table import VERDICTS, Cell, ResultsTable, results_table
 from allyouneed.lab.paper.pages.results_text import as_csv, as_markdown, pictures
-from allyouneed.storage.publish import write_text
+from allyouneed.storage.publish import disk_errors, write_text
 
-SECTIONS: dict[str, Callable[[Results], Iterator[str]]] = {
-    "table1": table1_page.sections,
-    "scaling": scaling_page.sections,
-    "paths": paths_page.sections,
-}
-"""Experiment -> sections that only its page has."""
-_SECTIONS_FIRST = {"table1", "paths"}
-"""Experiments whose own sections say more than the table of all figures and come before it."""
 _CLASSES = {"as the paper": "good", "not as the paper": "bad", "differs": "new"}
 _LABEL_CHARACTERS = 22
 """Length of a line of the label of a row in a plot."""
@@ -37,8 +32,9 @@ _DATA = '<script type="application/json" id="table">'
 
 def as_page(results: Results, table: ResultsTable) -> str:
     """The page; it holds the table as JSON, too, which `read_table` reads."""
-    extra = [*SECTIONS[table.experiment](results)] if table.experiment in SECTIONS else []
-    comes_first = table.experiment in _SECTIONS_FIRST and extra != []
+    experiment = results.experiment
+    extra = [*experiment.sections(results)] if experiment.sections else []
+    comes_first = experiment.sections_first and extra != []
     costs = [*_cost_table(table)]
     body = [
         f"<h1>{html.escape(table.title)}</h1>",
@@ -102,7 +98,7 @@ def _cell(cell: Cell) -> str:
 
 
 def _cost_table(table: ResultsTable) -> Iterator[str]:
-    """What each row has cost, and when it was computed if not all rows were at the same time."""
+    """The cost of each row, and its dates if they differ between rows."""
     origins = ["dates"] if len({line.dates for line in table.lines}) > 1 else []
     lines = [
         (
@@ -120,7 +116,7 @@ def _cost_table(table: ResultsTable) -> Iterator[str]:
     if table.costs:
         formula = '; "by formula" is time × devices × sustained FLOPS, as the paper estimates them (6.1)'
         told = formula if "by formula" in table.costs else ""
-        has_rates = any(column.title == figure_title("rate") for column in table.columns)
+        has_rates = any(column.title == "rate" for column in table.columns)
         chosen = ", of the chosen rate" if has_rates else ""
         counted = f"FLOPs are those of matrix products, counted{told}."
         yield f'<p class="legend">Over all seeds{chosen}. {counted}</p>'
@@ -159,15 +155,13 @@ def _figure(results: Results, path: PurePosixPath, picture: Mapping[str, str]) -
 
 
 def _plots(results: Results) -> Iterator[str]:
-    """A plot of each figure: the values of every row by seed, their mean, and the paper's.
-
-    A grey line marks the row's baseline, the first one if there are several.
-    """
+    """A plot of each judged figure: values by seed, mean, the first baseline in grey, and the paper's."""
     plots = []
-    for figure, compared in results.experiment.figures.items():
+    for figure in results.experiment.judged:
         rows = [row for row in results.rows if results.values(row.name, figure)]
-        if compared and len(rows) > 1:
-            plots.append(plot(_panels(results, rows, figure), f"{figure_title(figure)} of every row"))
+        if len(rows) > 1:
+            title = results.experiment.figures[figure].title
+            plots.append(plot(_panels(results, rows, figure), f"{title} of every row"))
     yield from ["<h2>Every row and seed</h2>", *plots] if plots else ()
 
 
@@ -189,7 +183,7 @@ def _panels(results: Results, rows: Sequence[Row], figure: str) -> Iterator[Figu
             if beside in values:
                 mean = statistics.fmean(values[beside])
                 axes.vlines(mean, place - 0.5, place + 0.5, color="gray", linewidth=0.7)
-        axes.set(title=f"{figure_title(figure)}, {whose}", ylim=(len(rows) - 0.5, -0.5))
+        axes.set(title=f"{results.experiment.figures[figure].title}, {whose}", ylim=(len(rows) - 0.5, -0.5))
         axes.set_yticks(range(len(rows)), labels, fontsize=8)
         axes.grid(axis="x", alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -211,3 +205,65 @@ def write_report(results: Results) -> list[Path]:
     for path, text in texts.items():
         write_text(path, text)
     return list(texts)
+
+
+# The index of the pages in a folder
+
+_ORDER = [*EXPERIMENTS]
+_TITLE = "Attention Is All You Need: the paper's tables, and ours"
+_TITLE_IN_HTML = html.escape(_TITLE)
+
+
+def write_index(folder: Path) -> Path:
+    """Write `index.html`, which lists the pages in a folder and in the folders in it by experiment.
+
+    Raises:
+        UsageError: There is an `index.html` of another kind.
+        DataError: There is no page of results, or one is damaged.
+        DiskError: A file cannot be read or written.
+    """
+    index = folder / "index.html"
+    with disk_errors(folder):
+        files = [file for file in folder.glob("*.html") if file != index] + [*folder.glob("*/results.html")]
+        texts = {file: file.read_bytes().decode(errors="replace") for file in sorted(files) if file.is_file()}
+        if index.is_file() and _TITLE_IN_HTML not in index.read_bytes().decode(errors="replace"):
+            raise UsageError(f"{index}: is another page; move it, or name another folder", settings=["out"])
+    found = [entry for file, text in texts.items() if (entry := _entry(file, text, folder))]
+    if not found:
+        raise DataError(f"{folder}: has no page that `reproduce` has written; run an experiment first")
+    body = [f"<h1>{_TITLE_IN_HTML}</h1>"]
+    for (_, title), entries in groupby(sorted(found), key=lambda entry: entry[0]):
+        body += [f"<h2>{title}</h2>", *(text for _, _, text in entries)]
+    write_text(index, page(_TITLE, body))
+    return index
+
+
+def _entry(file: Path, text: str, folder: Path) -> tuple[tuple[int, str], str, str] | None:
+    """The place and title of a page's experiment, the page's facts, and its entry; None for other pages.
+
+    Raises:
+        DataError: The table is damaged.
+    """
+    try:
+        table = read_table(text)
+        return (_place(table), " ".join(table.facts), _shown(file, table, folder)) if table else None
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        raise DataError(
+            f"{file}: is damaged, or was written by another version; run its experiment again, or remove it"
+        ) from None
+
+
+def _place(table: ResultsTable) -> tuple[int, str]:
+    place = _ORDER.index(table.experiment) if table.experiment in _ORDER else len(_ORDER)
+    return place, html.escape(table.title)
+
+
+def _shown(file: Path, table: ResultsTable, folder: Path) -> str:
+    """The verdict of a page, a link to it, and its facts."""
+    link = quote(os.fsencode(file.relative_to(folder)))
+    name = file.resolve().parent.name if file.name == "results.html" else file.stem
+    facts = html.escape(", ".join(table.facts))
+    return (
+        f'<p>{prose(table.verdict)}</p><p class="facts"><a href="{link}">{html.escape(printable(name))}</a>: '
+        f"{facts}</p>"
+    )

@@ -1,17 +1,37 @@
 """The results of an experiment as a table of texts: figures, verdicts, cost and remarks."""
 
 import math
+import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
-from allyouneed.lab.paper.experiment import DATE, FAILED, PROCESSOR, RATES, RESULT, Figures, Results, Row
-from allyouneed.lab.paper.pages.figure_legend import figure_explanation, figure_title
-from allyouneed.lab.paper.pages.results_remarks import remarks
-from allyouneed.lab.statistics.figure_tests import find_test
-from allyouneed.lab.statistics.verdicts import Judgement, Verdict, deviation, judge, scores_of, verdict_on
+from allyouneed.errors import printable
+from allyouneed.lab.paper.experiment import (
+    AVERAGED,
+    DATE,
+    FAILED,
+    PROCESSOR,
+    RATES,
+    RESULT,
+    Figures,
+    Results,
+    Row,
+)
+from allyouneed.lab.paper.scales import Scale
+from allyouneed.lab.statistics.figure_tests import TESTS, find_test
+from allyouneed.lab.statistics.verdicts import (
+    Judgement,
+    Scores,
+    Verdict,
+    are_sentences_drawn,
+    control,
+    deviation,
+    judge,
+    scores_of,
+    verdict_on,
+)
 
 _GROUPED_FROM, _BY_POWERS_FROM, _MOST_DECIMALS = 1e4, 1e9, 6
 VERDICTS: Mapping[Verdict, tuple[str, str]] = {
@@ -54,7 +74,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Line:
+class ResultLine:
     """A computed row."""
 
     name: str
@@ -65,9 +85,9 @@ class Line:
     costs: Sequence[str]
     """One for each of `COSTS`, over all seeds; empty texts for unknown ones."""
     processor: str = ""
-    """Machines and precision that the seeds were computed with; empty if unknown, as in earlier versions."""
+    """Machines and precision that the seeds were computed with."""
     dates: str = ""
-    """The day, or the first and the last day, on which they were computed; empty if unknown."""
+    """The day, or the first and the last day, on which they were computed."""
 
 
 @dataclass(frozen=True)
@@ -79,19 +99,20 @@ class ResultsTable:
     facts: Sequence[str]
     """Scale, hours, devices and date."""
     columns: Sequence[Column]
-    lines: Sequence[Line]
+    lines: Sequence[ResultLine]
     conclusions: Mapping[str, Sequence[str]]
     """Title -> differences, or reasons of failure."""
     remarks: Sequence[str]
     """Settings, notes and the rule of comparison; names of settings and rows are in backticks."""
     verdict: str = ""
-    """What the results say, in a sentence; empty in pages of earlier versions."""
+    """The results in a sentence."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "ResultsTable":
         """The table whose fields, as JSON values, these are."""
         lines = [
-            Line(**{**line, "cells": [Cell(**cell) for cell in line["cells"]]}) for line in values["lines"]
+            ResultLine(**{**line, "cells": [Cell(**cell) for cell in line["cells"]]})
+            for line in values["lines"]
         ]
         columns = [Column(**column) for column in values["columns"]]
         return cls(**{**values, "columns": columns, "lines": lines})
@@ -101,7 +122,7 @@ class ResultsTable:
         """The costs that at least one row has."""
         return [name for place, name in enumerate(COSTS) if any(line.costs[place] for line in self.lines)]
 
-    def costs_of(self, line: Line) -> list[tuple[str, str]]:
+    def costs_of(self, line: ResultLine) -> list[tuple[str, str]]:
         """The costs of a row, by their titles."""
         return [(name, cost) for name, cost in zip(COSTS, line.costs, strict=True) if name in self.costs]
 
@@ -123,7 +144,7 @@ def results_table(results: Results) -> ResultsTable:
     for found in judgements:
         verdicts.setdefault((found.row, found.figure), []).append(found.verdict)
     lines = [
-        Line(
+        ResultLine(
             row.name,
             row.what + _failed(results, row),
             sum(FAILED not in outcome for outcome in results.outcomes[row.name].values()),
@@ -145,10 +166,14 @@ def results_table(results: Results) -> ResultsTable:
         results.experiment.name,
         results.experiment.title,
         list(_facts(results, lines)),
-        [Column(figure_title(figure), figure_explanation(figure), figure in in_paper) for figure in figures],
+        [
+            Column(figure.title, figure.meaning, name in in_paper)
+            for name, figure in results.experiment.figures.items()
+            if name in figures
+        ],
         lines,
         _conclusions(results, judgements),
-        list(remarks(results, scores)),
+        list(_remarks(results, scores)),
         verdict_on(results, judgements),
     )
 
@@ -179,10 +204,7 @@ def _number(value: float) -> str:
 
 
 def _costs(results: Results, row: Row) -> list[str]:
-    """Hours, FLOPs, FLOPs by formula (unless already a figure), and energy of a row, summed over seeds.
-
-    Energy is left out if a seed was computed on a machine that does not measure it.
-    """
+    """The costs of `COSTS`, summed over seeds; no energy if a seed has none, no formula if it is a figure."""
     names = ("seconds", "matmul_flops", "formula_flops", "energy_joules")
     values = [results.values(row.name, name) for name in names]
     seconds, counted, formula, joules = map(sum, values)
@@ -204,7 +226,7 @@ def _dates(outcomes: Iterable[Figures]) -> str:
     return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else ""
 
 
-def _facts(results: Results, lines: Sequence[Line]) -> Iterator[str]:
+def _facts(results: Results, lines: Sequence[ResultLine]) -> Iterator[str]:
     yield f"scale {results.scale.name}"
     outcomes = [outcome for of_row in results.outcomes.values() for outcome in of_row.values()]
     if seconds := sum(outcome.get("seconds") or 0 for outcome in outcomes):
@@ -219,8 +241,6 @@ def _facts(results: Results, lines: Sequence[Line]) -> Iterator[str]:
         yield "; ".join(name if alone else f"{name} ({', '.join(rows)})" for name, rows in rows_of.items())
     if dates := _dates(outcomes):
         yield f"computed {dates}"
-    elif times := [file.stat().st_mtime for file in results.directory.glob(f"*/seed-*/{RESULT}")]:
-        yield f"computed {datetime.fromtimestamp(max(times), UTC):%Y-%m-%d}"
 
 
 def _conclusions(results: Results, judgements: Sequence[Judgement]) -> dict[str, list[str]]:
@@ -230,7 +250,7 @@ def _conclusions(results: Results, judgements: Sequence[Judgement]) -> dict[str,
     failed = {row.name: _failed(results, row) for row in results.rows if row.name in results.outcomes}
     for judgement in judgements:
         title = VERDICTS[judgement.verdict][1]
-        difference = _difference(judgement, name_baseline=judgement.row in named)
+        difference = _difference(results, judgement, name_baseline=judgement.row in named)
         found[title].append(difference + failed[judgement.row])
     found["Failed"] = [
         f"{why}; to continue it, delete {folder / RESULT}, to restart it, delete all of that folder"
@@ -239,12 +259,113 @@ def _conclusions(results: Results, judgements: Sequence[Judgement]) -> dict[str,
     return {title: items for title, items in found.items() if items}
 
 
-def _difference(judgement: Judgement, *, name_baseline: bool) -> str:
+def _difference(results: Results, judgement: Judgement, *, name_baseline: bool) -> str:
     beside = f" beside {judgement.baseline}" if name_baseline else ""
     paper = "" if judgement.paper is None else f", paper {judgement.paper:+.2f}"
     test = find_test(judgement.figure)
     margin = f"{judgement.shown.split()[0]} {test.margin_in_words}, " if test else ""
     of_margin = "" if judgement.shown == "different" else margin
     p_value = "" if judgement.p_value is None else f" ({of_margin}p = {judgement.p_value:.2g})"
-    title = figure_title(judgement.figure)
+    title = results.experiment.figures[judgement.figure].title
     return f"{judgement.row}, {title} {judgement.difference:+.2f}{beside}{p_value}{paper}"
+
+
+# Settings, notes, and how rows are compared
+
+
+def _remarks(results: Results, scores: Scores) -> Iterator[str]:
+    """Settings, notes and the rule of comparison; names of settings and rows are in backticks."""
+    yield from _trained(results)
+    yield from _rates(results)
+    yield from _notes(results)
+    yield from _rule(results, scores)
+
+
+def _trained(results: Results) -> Iterator[str]:
+    """Remarks on the models: the given one, or the settings of the trained ones."""
+    if results.inputs.model is not None:
+        yield f"Model: {printable(str(results.inputs.model))}."
+        return
+    is_trained = results.inputs.data or any(results.values(row.name, "seconds") for row in results.rows)
+    if not is_trained and results.experiment.settings is Scale.changes:
+        return  # the scale's settings are those of training
+    settings = results.experiment.settings(results.scale)
+    scaled = f"Scale {results.scale.name}, sized for {results.scale.sized_for}."
+    yield scaled + (f" Settings: {'; '.join(settings)}." if settings else "")
+    flags = " and ".join(f"`--{name.replace('_', '-')}`" for name in results.experiment.test_settings)
+    if results.tested:
+        yield "Scored on a test set; nothing was chosen by it."
+    elif flags:
+        verb = "give" if len(results.experiment.test_settings) > 1 else "gives"
+        yield f"Scored on the validation text; the paper's figures are on test text, which {flags} {verb}."
+    elif TESTS.keys() & results.experiment.figures.keys():
+        yield "Scored on the validation text."
+
+
+def _rates(results: Results) -> Iterator[str]:
+    """The learning rate that was best for each row and seed, if several were tried."""
+    found = []
+    for row in results.rows:
+        outcomes = [outcome for _, outcome in sorted(results.outcomes.get(row.name, {}).items())]
+        tried = [float(rate) for outcome in outcomes for rate in outcome.get(RATES, {})]
+        if best := [outcome["rate"] for outcome in outcomes if RATES in outcome]:
+            at_edge = not {min(tried), max(tried)}.isdisjoint(best)
+            edge = " (one beyond those tried may be better)" if at_edge and len({*tried}) > 1 else ""
+            found.append(f"`{row.name}` {', '.join(f'{rate:g}' for rate in best)}{edge}")
+    if found:
+        yield f"Best learning rates, one for each seed: {'; '.join(found)}."
+
+
+def _notes(results: Results) -> Iterator[str]:
+    """The experiment's notes; one on a row, the first that it names, only if that has been computed."""
+    rows = {row.name for row in results.rows}
+    for note in results.experiment.notes:
+        named = [name for name in re.findall("`([^`]+)`", note) if name in rows]
+        if not named or named[0] in results.outcomes:
+            yield note
+
+
+def _rule(results: Results, scores: Scores) -> Iterator[str]:
+    """The rule of comparison, and the control of the test."""
+    if not scores:
+        return
+    figures = results.experiment.figures
+    on_seeds = [figures[name].title for name in scores if not are_sentences_drawn(name, scores)]
+    alone = f", except for {'; '.join(on_seeds)}" if on_seeds else ""
+    drawn = "" if len(on_seeds) == len(scores) else f", and test sentences with replacement{alone}"
+    yield (
+        "A row is tested against its baseline over the seeds that both have, if these are two or more. "
+        "What a seed does to all rows is taken out. The residual standard deviation is pooled over rows; a "
+        "row with a larger one keeps its own. Differences that seeds make are drawn from Student's t "
+        f"distribution{drawn}. p-values have Holm's correction over all rows, for each figure and kind of "
+        "test by itself; p < 0.05 is significant."
+    )
+    in_paper = {name for row in results.rows for name in row.paper}
+    yield from _deviations(results, scores, in_paper)
+    of_paper = [test for name in scores if name in in_paper and (test := find_test(name))]
+    if margins := dict.fromkeys(test.margin_in_words for test in of_paper):
+        yield (
+            f"Where the paper's rows differ by less than {' or '.join(margins)}, ours agree with it if they "
+            "are shown to do so, too (two one-sided tests). Where the paper's are equal, up to one unit in "
+            "the last printed digit, ours disagree if they are shown to differ by more."
+        )
+    different, splits = control(scores)
+    if splits:
+        yield (
+            f"Control: over all rows and figures, the seeds of a row were split into halves in {splits} "
+            "ways, and judged by the deviation of the other rows; "
+            f"{different} ({different / splits:.1%}) were called different. 5% are expected."
+        )
+
+
+def _deviations(results: Results, scores: Scores, in_paper: Collection[str]) -> Iterator[str]:
+    """Standard deviations over seeds, except for parts of the test set."""
+    figures = results.experiment.figures
+    found = [
+        f"{figures[name].title}, {test.deviation_in_words(tests.deviation)} ({tests.degrees_of_freedom})"
+        for name, tests in scores.items()
+        if name in in_paper or name.removesuffix(AVERAGED) in TESTS
+        if (test := find_test(name)) and tests.deviation is not None
+    ]
+    if found:
+        yield f"Standard deviation over seeds, with its degrees of freedom: {'; '.join(found)}."
