@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.storage.flaky_files import FlakyFiles, flaky_files
 
-from allyouneed.cli import part_output
-from allyouneed.cli.part_output import PartsOutput, parts_output
+from allyouneed.cli import line_output
+from allyouneed.cli.line_output import PartsOutput, parts_output
 from allyouneed.data.lines import Line
 from allyouneed.errors import DataError, LockedError, UsageError
 from allyouneed.storage import locations
@@ -21,7 +21,7 @@ LINES = [Line(number, f"line {number}") for number in range(1, 24)]
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(part_output, "PART_LINES", 5)
+    monkeypatch.setattr(line_output, "PART_LINES", 5)
 
 
 def answer(output: PartsOutput, lines: Iterable[Line], most: int = 1_000) -> list[int]:
@@ -37,7 +37,7 @@ def answer(output: PartsOutput, lines: Iterable[Line], most: int = 1_000) -> lis
 
 
 def whole(folder: Path) -> bytes:
-    listed = json.loads((folder / part_output.LIST).read_bytes())
+    listed = json.loads((folder / line_output.LIST).read_bytes())
     assert listed["lines"] == len(LINES)
     assert sorted(path.name for path in folder.glob("part-*")) == listed["parts"]
     return b"".join((folder / name).read_bytes() for name in listed["parts"])
@@ -74,7 +74,7 @@ def test_a_part_that_is_lost_is_made_again_and_no_other(tmp_path: Path) -> None:
 def test_the_list_is_there_only_while_everything_is(tmp_path: Path) -> None:
     answer(PartsOutput(tmp_path, "model"), LINES[:5])
     answer(PartsOutput(tmp_path, "model"), LINES, 7)
-    assert not (tmp_path / part_output.LIST).exists()
+    assert not (tmp_path / line_output.LIST).exists()
     assert answer(PartsOutput(tmp_path, "model"), LINES) == [*range(11, 24)]
     assert whole(tmp_path) == EXPECTED
 
@@ -109,7 +109,7 @@ def test_of_two_runs_elsewhere_the_one_that_ends_last_says_so(tmp_path: Path) ->
 
 def test_an_empty_input_has_no_parts(tmp_path: Path) -> None:
     answer(PartsOutput(tmp_path, "model"), [])
-    assert json.loads((tmp_path / part_output.LIST).read_bytes()) == {"lines": 0, "parts": []}
+    assert json.loads((tmp_path / line_output.LIST).read_bytes()) == {"lines": 0, "parts": []}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_connections_that_break_lose_nothing_and_write_nothing_twice(files: type
     for most in (6, 13, 1_000):
         answer(PartsOutput(Path("flaky://place/out"), "model"), LINES, most)
     files.broken_share = 0.0
-    listed = json.loads(files().cat_file(f"/place/out/{part_output.LIST}"))
+    listed = json.loads(files().cat_file(f"/place/out/{line_output.LIST}"))
     assert b"".join(files().cat_file(f"/place/out/{name}") for name in listed["parts"]) == EXPECTED
     assert len(files.store) == len(listed["parts"]) + 1
     assert files.num_broken > 3

@@ -11,15 +11,16 @@ import httpx
 import pytest
 import torch
 import uvicorn
+from tests.cli.conftest import run_command  # noqa: F401 - a fixture of the commands
 from tests.patience import PATIENCE_SECONDS, wait_until
 
-from allyouneed.serve.decoding_threads import Decoding, serving
 from allyouneed.serve.models import ModelSource, ServedModel, load_models
 from allyouneed.serve.process import configured
+from allyouneed.serve.running import DecodingThreads, serving
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 
-DECODING = Decoding(precision=None, workers=2, batch_tokens=8_192, device=torch.device("cpu"))
+DECODING = DecodingThreads(number=2, batch_tokens=8_192, device=torch.device("cpu"))
 SETTINGS = ServerSettings(most_wait_seconds=PATIENCE_SECONDS, request_seconds=PATIENCE_SECONDS)
 
 StartServer = Callable[..., str]

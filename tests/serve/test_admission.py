@@ -7,7 +7,7 @@ import pytest
 
 from allyouneed.inference.search_plan import Load
 from allyouneed.serve.admission import Admission
-from allyouneed.serve.errors import Refusal
+from allyouneed.serve.refusals import Refusal
 
 TOKENS, SPEED, WORKERS = 40, 1_000.0, 2
 """Tokens of a request, and tokens per second of a worker."""

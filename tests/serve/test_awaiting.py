@@ -9,8 +9,8 @@ from tests.patience import wait_in_loop
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.search_plan import Load
-from allyouneed.serve.awaiting import Turns, all_of, submitted
-from allyouneed.serve.errors import Refusal
+from allyouneed.serve.awaiting import WorkThread, all_of, submitted
+from allyouneed.serve.refusals import Refusal
 
 
 @pytest.mark.parametrize("num_characters", [10, 3_000])
@@ -62,7 +62,7 @@ def test_work_keeps_its_turn_when_its_client_has_left() -> None:
         may_end.wait()
 
     async def leave() -> None:
-        turns = Turns()
+        turns = WorkThread()
         first = asyncio.create_task(turns.run(work))
         await asyncio.to_thread(begun.wait)
         first.cancel()

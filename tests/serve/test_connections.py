@@ -19,8 +19,8 @@ from websockets.sync.client import connect as connect_socket
 from websockets.typing import Origin
 from websockets.uri import parse_uri
 
-from allyouneed.serve.ask import Translated
 from allyouneed.serve.connections import Connections
+from allyouneed.serve.request_options import Translated
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 

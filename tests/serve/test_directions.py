@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from allyouneed.data.languages import Detector
-from allyouneed.serve.ask import Ask
 from allyouneed.serve.directions import Router, between, directions_of, language_code, language_name
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,9 @@ def served(model: ServedModel, directions: Sequence[str]) -> list[ServedModel]:
     return [replace(model, name="-".join(pair), source=pair[0], target=pair[1]) for pair in pairs]
 
 
-def routed(model: ServedModel, directions: str, text: str, ask: Ask) -> tuple[str, str, tuple[str, ...]]:
+def routed(
+    model: ServedModel, directions: str, text: str, ask: RequestOptions
+) -> tuple[str, str, tuple[str, ...]]:
     models = served(model, directions.split())
     found = directions_of(models)
     codes = sorted({code for each in found for code in (each.source, each.target)})
@@ -103,7 +105,11 @@ def routed(model: ServedModel, directions: str, text: str, ask: Ask) -> tuple[st
 def test_a_text_in_the_target_language_goes_through_no_model(
     models: list[ServedModel], directions: str, text: str, target: str | None, expected: str
 ) -> None:
-    assert routed(models[0], directions, TEXTS[text], Ask("auto", target)) == (expected, expected, ())
+    assert routed(models[0], directions, TEXTS[text], RequestOptions("auto", target)) == (
+        expected,
+        expected,
+        (),
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,27 +127,31 @@ def test_a_text_in_the_target_language_goes_through_no_model(
 def test_other_texts_are_translated(
     models: list[ServedModel], directions: str, text: str, target: str | None, expected: list[str]
 ) -> None:
-    assert routed(models[0], directions, TEXTS[text], Ask("auto", target))[2] == tuple(expected)
+    assert routed(models[0], directions, TEXTS[text], RequestOptions("auto", target))[2] == tuple(expected)
 
 
 @pytest.mark.parametrize("text", ["Привет, как дела?", "OK", "hand", "7:30", "..."])
 def test_a_text_whose_language_is_in_doubt_or_not_served_is_translated(
     models: list[ServedModel], text: str
 ) -> None:
-    assert routed(models[0], "en-de", text, Ask("auto", "de"))[2] == ("en-de",)
+    assert routed(models[0], "en-de", text, RequestOptions("auto", "de"))[2] == ("en-de",)
 
 
 def test_the_language_of_a_text_for_a_named_model_is_one_of_the_model(models: list[ServedModel]) -> None:
     directions = "en-de fr-de de-fr"
-    assert routed(models[0], directions, TEXTS["de"], Ask("auto", model="en-de")) == ("de", "de", ())
-    assert routed(models[0], directions, TEXTS["de"], Ask("auto", model="de-fr"))[2] == ("de-fr",)
+    assert routed(models[0], directions, TEXTS["de"], RequestOptions("auto", model="en-de")) == (
+        "de",
+        "de",
+        (),
+    )
+    assert routed(models[0], directions, TEXTS["de"], RequestOptions("auto", model="de-fr"))[2] == ("de-fr",)
 
 
 def test_a_detected_language_that_is_not_translated_to_the_target_is_refused(
     models: list[ServedModel],
 ) -> None:
     with pytest.raises(Refusal) as caught:
-        routed(models[0], "en-de", TEXTS["de"], Ask("auto", "en"))
+        routed(models[0], "en-de", TEXTS["de"], RequestOptions("auto", "en"))
     assert (caught.value.status, caught.value.label) == (404, "no_direction")
 
 
@@ -161,9 +171,9 @@ def test_a_detected_language_that_is_not_translated_to_the_target_is_refused(
 def test_given_codes_find_the_closest_direction(
     models: list[ServedModel], directions: str, source: str, target: str | None, expected: list[str]
 ) -> None:
-    assert routed(models[0], directions, "", Ask(source, target))[2] == tuple(expected)
+    assert routed(models[0], directions, "", RequestOptions(source, target))[2] == tuple(expected)
     name = expected[0] if len(expected) == 1 else None
-    assert routed(models[0], directions, "", Ask(source, target, name))[2] == tuple(expected)
+    assert routed(models[0], directions, "", RequestOptions(source, target, name))[2] == tuple(expected)
 
 
 def test_models_of_other_scripts_are_not_joined(models: list[ServedModel]) -> None:

@@ -23,10 +23,11 @@ from tests.serve.conftest import SETTINGS, StartServer
 
 from allyouneed.serve import guard
 from allyouneed.serve.application import create_app
-from allyouneed.serve.errors import ErrorForms, Refusal
 from allyouneed.serve.guard import POLICY, Guard, Rates
 from allyouneed.serve.origins import is_loopback
 from allyouneed.serve.process import configured
+from allyouneed.serve.protocols.protocol import ErrorForms
+from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 

@@ -22,7 +22,7 @@ import torch
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.cli.program import app
-from allyouneed.serve.decoding_threads import Decoding
+from allyouneed.serve.running import DecodingThreads
 from allyouneed.serve.server_settings import ServerSettings
 
 SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
@@ -214,7 +214,7 @@ def test_every_option_reaches_the_server(
         trusted_proxies=("10.0.0.1", "fd00::/8"),
         requests_per_second=17.0,
     )
-    assert made == Decoding(None, 15, 16, torch.device("cpu"))
+    assert made == DecodingThreads(15, 16, torch.device("cpu"))
     assert log_format == "json"
 
 

@@ -16,17 +16,17 @@ from tests.serve.conftest import DECODING, SETTINGS
 from allyouneed.config.run import SearchSettings
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.serve import running
-from allyouneed.serve.ask import Ask, Translated
-from allyouneed.serve.decoding_threads import serving
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import (
     ModelSource,
     ServedModel,
     direction_of,
     load_models,
     newer,
-    with_own,
+    with_settings,
 )
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions, Translated
+from allyouneed.serve.running import serving
 from allyouneed.serve.service import Service
 from allyouneed.storage.run_directory import resolve_model
 
@@ -51,25 +51,27 @@ def test_a_text_is_translated_as_by_the_command(service: Service, models: list[S
     texts = ["sun moon", "star", "wolf sees bear"]
     translator: Any = models[0].loaded
     expected = translator.translate(texts, split_sentences=True)
-    found = run(service.translate(texts, Ask("en", "de")))
+    found = run(service.translate(texts, RequestOptions("en", "de")))
     assert [each.translations for each in found] == [[translation] for translation in expected]
     assert {(each.source, each.target, each.models) for each in found} == {("en", "de", ("ende",))}
 
 
 def test_white_space_is_kept(service: Service) -> None:
-    [found] = run(service.translate([" sun\r\n\n  \nmoon star\n"], Ask("en", "de", alignments=True)))
+    [found] = run(
+        service.translate([" sun\r\n\n  \nmoon star\n"], RequestOptions("en", "de", alignments=True))
+    )
     [best] = found.translations
     assert best.text == " nuso\r\n\n  \nnoomo ratso\n"
     assert best.alignment == [(0, 0), (1, 1), (2, 2)]
     assert [segment[1:] for segment in found.segments] == [("nuso", " "), ("noomo ratso", "\r\n\n  \n")]
     assert found.num_tokens[0] > 0 < found.num_tokens[1]
     for text in (" \n", "\t", "\u3000"):
-        [blank] = run(service.translate([text], Ask("en", "de")))
+        [blank] = run(service.translate([text], RequestOptions("en", "de")))
         assert blank.translations[0].text == text
 
 
 def test_sentences_without_letters_stay_as_they_are_and_count_as_segments(service: Service) -> None:
-    ask = Ask("en", "de", n_best=2, alignments=True)
+    ask = RequestOptions("en", "de", n_best=2, alignments=True)
     [only, among] = run(service.translate(["10:30", "Sun. 10:30.  Star."], ask))
     assert [each.text for each in only.translations] == ["10:30"]
     assert all(" 10:30.  " in each.text for each in among.translations)
@@ -79,12 +81,14 @@ def test_sentences_without_letters_stay_as_they_are_and_count_as_segments(servic
         ("Star.", "  "),
     ]
     assert (1, among.translations[0].text.split().index("10:30.")) in (among.translations[0].alignment or ())
-    assert run(service.alternatives("10:30", Ask("en", "de"))) == []
+    assert run(service.alternatives("10:30", RequestOptions("en", "de"))) == []
 
 
 def test_a_stream_holds_sentences_without_letters(service: Service) -> None:
     async def told() -> list[Any]:
-        return [each async for each in service.stream("Sun. 10:30. Star moon bear", Ask("en", "de"))]
+        return [
+            each async for each in service.stream("Sun. 10:30. Star moon bear", RequestOptions("en", "de"))
+        ]
 
     *growing, whole = run(told())
     text = whole.translations[0].text
@@ -100,7 +104,7 @@ def test_a_third_language_joins_two_models(service: Service, models: list[Served
         ("de", "fr", ("defr",)),
         ("en", "fr", ("ende", "defr")),
     ]
-    [found] = run(service.translate(["sun moon"], Ask("en", "fr", n_best=2, alignments=True)))
+    [found] = run(service.translate(["sun moon"], RequestOptions("en", "fr", n_best=2, alignments=True)))
     between: Any = first
     last: Any = second
     [german] = between.translate(["sun moon"])
@@ -110,11 +114,11 @@ def test_a_third_language_joins_two_models(service: Service, models: list[Served
 
 
 def test_a_stream_grows_to_the_translation(service: Service) -> None:
-    async def all_of(ask: Ask) -> list[str | Translated]:
+    async def all_of(ask: RequestOptions) -> list[str | Translated]:
         return [each async for each in service.stream("sun moon\nbear", ask)]
 
     for target in ("de", "fr"):
-        *certain, last = run(all_of(Ask("en", target)))
+        *certain, last = run(all_of(RequestOptions("en", target)))
         assert isinstance(last, Translated)
         text = last.translations[0].text
         assert certain
@@ -124,9 +128,9 @@ def test_a_stream_grows_to_the_translation(service: Service) -> None:
 
 
 def test_alternatives_over_a_third_language_are_those_of_the_last_model(service: Service) -> None:
-    [german] = run(service.translate(["sun moon"], Ask("en", "de")))
-    expected = run(service.alternatives(german.translations[0].text, Ask("de", "fr")))
-    found = run(service.alternatives("sun moon", Ask("en", "fr", alignments=True)))
+    [german] = run(service.translate(["sun moon"], RequestOptions("en", "de")))
+    expected = run(service.alternatives(german.translations[0].text, RequestOptions("de", "fr")))
+    found = run(service.alternatives("sun moon", RequestOptions("en", "fr", alignments=True)))
     assert found == expected  # without alignments
 
 
@@ -137,43 +141,47 @@ def test_sentences_are_parsed(service: Service) -> None:
 
 
 def test_attention_is_that_of_one_model(service: Service) -> None:
-    document = run(service.attention("moon star", None, Ask("en", "de")))
+    document = run(service.attention("moon star", None, RequestOptions("en", "de")))
     assert document["sequences"]["written"]["text"] == "noomo ratso"
-    document = run(service.attention("moon star", "nuso", Ask("en", "de")))
+    document = run(service.attention("moon star", "nuso", RequestOptions("en", "de")))
     assert document["sequences"]["written"]["text"] == "nuso"
-    document = run(service.attention("the sun sees the moon .", None, Ask(model="trees")))
+    document = run(service.attention("the sun sees the moon .", None, RequestOptions(model="trees")))
     assert document["sequences"]["source"]["text"] == "the sun sees the moon ."
-    assert refused(lambda: service.attention("sun " * 251, None, Ask("en", "de"))).status == 413
-    refusal = refused(lambda: service.attention("sun", None, Ask("en", "fr")))
+    assert refused(lambda: service.attention("sun " * 251, None, RequestOptions("en", "de"))).status == 413
+    refusal = refused(lambda: service.attention("sun", None, RequestOptions("en", "fr")))
     assert (refusal.status, refusal.label) == (422, "several_models")
 
 
 @pytest.mark.parametrize(
     ("ask", "status", "label"),
     [
-        (Ask("en", "en"), 404, "no_direction"),
-        (Ask("xx", "de"), 404, "no_direction"),
-        (Ask(), 422, "which_direction"),
-        (Ask(model="nobody"), 404, "no_model"),
-        (Ask(model="trees"), 404, "no_model"),
-        (Ask("fr", model="ende"), 422, "other_languages"),
-        (Ask("en", "de", n_best=17), 422, "out_of_range"),
-        (Ask("en", "de", n_best=0), 422, "out_of_range"),
-        (Ask("en", "de", n_best=5, search=SearchSettings(beam_size=4)), 422, "out_of_range"),
-        (Ask("en", "de", prefix="\ud800"), 422, "utf8"),
+        (RequestOptions("en", "en"), 404, "no_direction"),
+        (RequestOptions("xx", "de"), 404, "no_direction"),
+        (RequestOptions(), 422, "which_direction"),
+        (RequestOptions(model="nobody"), 404, "no_model"),
+        (RequestOptions(model="trees"), 404, "no_model"),
+        (RequestOptions("fr", model="ende"), 422, "other_languages"),
+        (RequestOptions("en", "de", n_best=17), 422, "out_of_range"),
+        (RequestOptions("en", "de", n_best=0), 422, "out_of_range"),
+        (RequestOptions("en", "de", n_best=5, search=SearchSettings(beam_size=4)), 422, "out_of_range"),
+        (RequestOptions("en", "de", prefix="\ud800"), 422, "utf8"),
     ],
     ids=str,
 )
-def test_what_cannot_be_translated_is_refused(service: Service, ask: Ask, status: int, label: str) -> None:
+def test_what_cannot_be_translated_is_refused(
+    service: Service, ask: RequestOptions, status: int, label: str
+) -> None:
     refusal = refused(lambda: service.translate(["sun"], ask))
     assert (refusal.status, refusal.label) == (status, label)
 
 
 def test_the_rest_of_a_direction_is_found(service: Service) -> None:
-    assert run(service.translate(["sun"], Ask(target="de")))[0].models == ("ende",)
-    assert run(service.translate(["nuso"], Ask(model="defr")))[0].target == "fr"
-    assert run(service.translate(["nuso"], Ask("de")))[0].target == "fr"
-    [detected] = run(service.translate(["The weather is very nice today, is it not?"], Ask("auto", "de")))
+    assert run(service.translate(["sun"], RequestOptions(target="de")))[0].models == ("ende",)
+    assert run(service.translate(["nuso"], RequestOptions(model="defr")))[0].target == "fr"
+    assert run(service.translate(["nuso"], RequestOptions("de")))[0].target == "fr"
+    [detected] = run(
+        service.translate(["The weather is very nice today, is it not?"], RequestOptions("auto", "de"))
+    )
     assert detected.source == "en"
     assert detected.confidence is not None
     assert detected.confidence > 0.5
@@ -181,7 +189,7 @@ def test_the_rest_of_a_direction_is_found(service: Service) -> None:
 
 def test_a_text_in_the_target_language_stays_as_it_is(service: Service) -> None:
     texts = ["  Das ruhige Kind kennt die Frau.\n\nSie ist jung. ", "The weather is very nice today."]
-    german, english = run(service.translate(texts, Ask("auto", "de", n_best=2, alignments=True)))
+    german, english = run(service.translate(texts, RequestOptions("auto", "de", n_best=2, alignments=True)))
     assert [each.text for each in german.translations] == texts[:1]
     assert (german.source, german.target, german.models) == ("de", "de", ())
     assert "".join(each.before + each.text for each in german.segments) == german.translations[0].text
@@ -191,26 +199,33 @@ def test_a_text_in_the_target_language_stays_as_it_is(service: Service) -> None:
     assert (english.source, english.models) == ("en", ("ende",))
 
     async def streamed() -> list[str | Translated]:
-        return [each async for each in service.stream(texts[0], Ask("auto", "de", n_best=2))]
+        return [each async for each in service.stream(texts[0], RequestOptions("auto", "de", n_best=2))]
 
     assert run(streamed()) == [german]
     sentence = "Das ruhige Kind kennt die junge Frau."
-    assert [each.text for each in run(service.alternatives(sentence, Ask("auto", "de")))] == [sentence]
-    assert refused(lambda: service.attention(sentence, None, Ask("auto", "de"))).label == "several_models"
-    assert service.counts.num_characters == len(texts[1])
+    assert [each.text for each in run(service.alternatives(sentence, RequestOptions("auto", "de")))] == [
+        sentence
+    ]
+    assert (
+        refused(lambda: service.attention(sentence, None, RequestOptions("auto", "de"))).label
+        == "several_models"
+    )
+    assert service.metrics.num_characters == len(texts[1])
 
 
 def test_long_texts_and_many_are_refused(service: Service) -> None:
-    refusal = refused(lambda: service.translate(["a" * 5_001], Ask("en", "de")))
+    refusal = refused(lambda: service.translate(["a" * 5_001], RequestOptions("en", "de")))
     assert (refusal.status, refusal.label) == (413, "too_long")
     assert "5,000" in refusal.message
-    assert refused(lambda: service.translate(["a"] * 65, Ask("en", "de"))).status == 413
+    assert refused(lambda: service.translate(["a"] * 65, RequestOptions("en", "de"))).status == 413
 
 
 def test_a_client_that_goes_stops_the_work(service: Service) -> None:
     async def leave() -> None:
         slow = SearchSettings(min_length=900, max_length=1_000, max_extra_tokens=1_000)
-        asking = asyncio.create_task(service.translate(["sun " * 300] * 8, Ask("en", "de", search=slow)))
+        asking = asyncio.create_task(
+            service.translate(["sun " * 300] * 8, RequestOptions("en", "de", search=slow))
+        )
         await wait_in_loop(lambda: service.num_queued_tokens)
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
@@ -223,7 +238,9 @@ def test_a_request_that_takes_too_long_is_refused(models: list[ServedModel]) -> 
     slow = SearchSettings(min_length=900, max_length=1_000, max_extra_tokens=1_000)
     settings = replace(SETTINGS, request_seconds=0.05)
     with serving(models, DECODING, settings) as service:
-        refusal = refused(lambda: service.translate(["sun " * 300] * 8, Ask("en", "de", search=slow)))
+        refusal = refused(
+            lambda: service.translate(["sun " * 300] * 8, RequestOptions("en", "de", search=slow))
+        )
         assert (refusal.status, refusal.label) == (504, "deadline")
         assert service.num_queued_tokens == 0
 
@@ -233,15 +250,17 @@ def test_a_full_queue_is_refused_at_once_and_told_when_to_come_back(models: list
     with serving(models, DECODING, settings) as service:
 
         async def ask_much() -> None:
-            large = service.translate(["sun moon star " * 50], Ask("en", "de"))  # an empty queue takes any
+            large = service.translate(
+                ["sun moon star " * 50], RequestOptions("en", "de")
+            )  # an empty queue takes any
             asking = asyncio.create_task(large)
             await asyncio.sleep(0)
             with pytest.raises(Refusal) as caught:
-                await service.translate(["sun"], Ask("en", "de"))
+                await service.translate(["sun"], RequestOptions("en", "de"))
             assert caught.value.status == 429
             assert 1 <= int(caught.value.headers["Retry-After"]) <= 4
             await asking
-            await service.translate(["sun"], Ask("en", "de"))
+            await service.translate(["sun"], RequestOptions("en", "de"))
 
         run(ask_much())
 
@@ -254,7 +273,7 @@ def has_room(service: Service) -> bool:
 
 
 def test_whatever_was_asked_the_queue_is_empty_afterwards(models: list[ServedModel]) -> None:
-    texts, ende = ["sun", "1 + 1 = 2", "", "moon star " * 300], Ask("en", "de")
+    texts, ende = ["sun", "1 + 1 = 2", "", "moon star " * 300], RequestOptions("en", "de")
 
     async def streamed(service: Service) -> None:
         async for _ in service.stream("sun", ende):
@@ -268,9 +287,11 @@ def test_whatever_was_asked_the_queue_is_empty_afterwards(models: list[ServedMod
 
     asked: list[Callable[[Service], Awaitable[Any]]] = [
         lambda service: service.translate(texts, ende),
-        lambda service: service.translate(["Das ruhige Kind kennt die junge Frau."], Ask("auto", "de")),
-        lambda service: service.translate_all(["sun", "2"] * 70, Ask("en", "fr")),
-        lambda service: service.alternatives("sun moon", Ask("en", "fr")),
+        lambda service: service.translate(
+            ["Das ruhige Kind kennt die junge Frau."], RequestOptions("auto", "de")
+        ),
+        lambda service: service.translate_all(["sun", "2"] * 70, RequestOptions("en", "fr")),
+        lambda service: service.alternatives("sun moon", RequestOptions("en", "fr")),
         lambda service: service.alternatives("1 + 1", ende),
         lambda service: service.attention("sun", None, ende),
         lambda service: service.parse(["the sun sees the moon ."]),
@@ -293,10 +314,10 @@ def test_a_long_text_has_its_place_in_the_queue_while_it_is_encoded(models: list
 
         async def ask_much() -> None:
             text = "sun moon star " * 200
-            asking = asyncio.create_task(service.translate([text], Ask("en", "de")))
+            asking = asyncio.create_task(service.translate([text], RequestOptions("en", "de")))
             await asyncio.sleep(0)
             with pytest.raises(Refusal) as caught:
-                await service.translate([text], Ask("en", "de"))
+                await service.translate([text], RequestOptions("en", "de"))
             assert caught.value.status == 429
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -368,7 +389,7 @@ def test_a_model_keeps_its_own_beam_and_precision_when_it_is_replaced(
 ) -> None:
     shutil.copytree(toy_model, path := tmp_path / "model")
     sources = [ModelSource(toy_model, ("en", "de")), ModelSource(path, ("en", "fr"))]
-    given = with_own(sources, {"": "float32", "model-2": "bfloat16"}, {"model-2": 2})
+    given = with_settings(sources, {"": "float32", "model-2": "bfloat16"}, {"model-2": 2})
     first, second = load_models(given, None, CPU)
     own = first.loaded.config.search.beam_size
     assert own != 2
@@ -383,8 +404,8 @@ def test_a_model_keeps_its_own_beam_and_precision_when_it_is_replaced(
 def test_a_request_names_another_beam_than_the_models_own(toy_model: Path) -> None:
     models = load_models([ModelSource(toy_model, ("en", "de"), beam_size=1)], None, CPU)
     with serving(models, DECODING, SETTINGS) as service:
-        refusal = refused(lambda: service.translate(["sun moon"], Ask(n_best=3)))
-        [found] = run(service.translate(["sun moon"], Ask(n_best=3, search={"beam_size": 3})))
+        refusal = refused(lambda: service.translate(["sun moon"], RequestOptions(n_best=3)))
+        [found] = run(service.translate(["sun moon"], RequestOptions(n_best=3, search={"beam_size": 3})))
     assert refusal.message.startswith(
         "3 hypotheses a sentence are wanted of a beam of 1; raise the beam size"
     )
@@ -452,7 +473,7 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
         for fault in (missing, "unexpected MemoryError('no memory')", missing)
     ]
     reloads = {
-        result: service.counts.registry.get_sample_value(
+        result: service.metrics.registry.get_sample_value(
             "allyouneed_reloads_total", {"model": "model", "result": result}
         )
         for result in ("ok", "failed")

@@ -16,7 +16,6 @@ def results_so_far(path: Path) -> dict[str, Any]:
 
     Raises:
         UsageError: The file is not a result file, or not a regular file.
-        DiskError: The file cannot be read or written.
     """
     from allyouneed.storage.publish import disk_errors, require_file
 
@@ -33,11 +32,7 @@ def results_so_far(path: Path) -> dict[str, Any]:
 
 
 def keep(results: Mapping[str, Any], path: Path) -> None:
-    """Write a result file.
-
-    Raises:
-        DiskError: The file cannot be written.
-    """
+    """Write a result file."""
     from allyouneed.storage.publish import write_text
 
     write_text(path, json.dumps(results, indent=1) + "\n")

@@ -78,11 +78,7 @@ def correct_environment() -> None:
 
 
 def require_working_directory() -> None:
-    """Refuse to run in a deleted working directory, where libraries would crash.
-
-    Raises:
-        DiskError: The working directory has been deleted.
-    """
+    """Refuse to run in a deleted working directory, where libraries would crash."""
     try:
         Path.cwd()
     except FileNotFoundError:

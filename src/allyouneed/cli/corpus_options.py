@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.options import AtLeastOne, Finite, Share, between
+from allyouneed.cli.shared_options import AtLeastOne, Finite, Share, between
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError, notice
 
@@ -22,28 +22,12 @@ if TYPE_CHECKING:
 
 _BAD_SHARE = 0.01
 _FILES = (
-    "source",
-    "target",
-    "pairs",
-    "valid_source",
-    "valid_target",
-    "valid_pairs",
-    "trees",
-    "valid_trees",
-    "silver_trees",
+    *("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs"),
+    *("trees", "valid_trees", "silver_trees"),
 )
 _OF_PAIRS = (
-    "corpus",
-    "on_bad_line",
-    "max_bad_share",
-    "max_bytes",
-    "drop_copies",
-    "keep_repeats",
-    "weights",
-    "columns",
-    "score_column",
-    "min_score",
-    "languages",
+    *("corpus", "on_bad_line", "max_bad_share", "max_bytes", "drop_copies", "keep_repeats", "weights"),
+    *("columns", "score_column", "min_score", "languages"),
 )
 """Options that are not for trees."""
 
@@ -75,7 +59,7 @@ class CorpusOptions:
     from_: Annotated[Path | None, Parameter(name="--from")] = None
     """Folder with the files of `--corpus`, unpacked as WMT 2014 has published them."""
     on_bad_line: Literal["error", "drop"] | None = None
-    """What to do about a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
+    """Treatment of a line of sentence pairs that is not UTF-8, has a NUL, or has no tab: end with an
     error, which is the default, or drop its pair."""
     max_bad_share: Share | None = None
     """Share of the lines of a file that `--on-bad-line drop` may drop, from 0 to 1, by default 0.01. A file
@@ -114,10 +98,6 @@ class CorpusOptions:
 
     def readers(self, task: "Task", config: "DataConfig") -> tuple["Reader", "Reader"]:
         """Readers of the training files and of the validation files.
-
-        Args:
-            task: Task of the data.
-            config: Data settings, which name the languages.
 
         Raises:
             UsageError: Files are given that the task does not read.
@@ -173,11 +153,7 @@ class CorpusOptions:
         return train_pairs, valid_pairs
 
     def public_corpus(self) -> "PublicCorpus | None":
-        """The corpus of `--corpus`.
-
-        Raises:
-            UsageError: It is not known, its folder is not given, or other files are.
-        """
+        """The corpus of `--corpus`, which has to be known, and given with its folder and no other files."""
         from allyouneed.data.public_corpora import public_corpus
 
         if self.corpus is None:
@@ -203,11 +179,8 @@ class CorpusOptions:
         source, target = self.columns or (FIRST_TWO.source, FIRST_TWO.target)
         if len({source, target, self.score_column}) < 3:
             raise UsageError("--columns and --score-column: name one column twice; give different ones")
-        if self.min_score is None:
-            return replace(FIRST_TWO, source=source, target=target)
-        return replace(
-            FIRST_TWO, source=source, target=target, score=self.score_column, min_score=self.min_score
-        )
+        least = FIRST_TWO.min_score if self.min_score is None else self.min_score
+        return replace(FIRST_TWO, source=source, target=target, score=self.score_column, min_score=least)
 
     def _share_to_drop(self) -> float | None:
         if self.on_bad_line == "drop":
@@ -223,19 +196,10 @@ def refuse(names: Iterable[str], fault: str) -> None:
         raise UsageError(f"{' and '.join(options)}: {fault}; leave out")
 
 
-NO_FILES = CorpusOptions()
-"""Without any option."""
-
-
 def read_held_out(
     source: Path | None, references: Sequence[Path] | None, pairs: Path | None, model: Path
 ) -> tuple[list[str], ...]:
-    """The sources, and one or more lists of references.
-
-    Raises:
-        UsageError: Neither two files nor a file of pairs is given, or see `read_pairs_for`.
-        DataError: A file cannot be read, or the files have different numbers of lines.
-    """
+    """The sources, and one or more lists of references; an error if they are not given, or not readable."""
     if pairs is not None and source is None and references is None:
         return read_pairs_for(model, pairs)
     if pairs is not None or source is None or references is None:
@@ -249,10 +213,6 @@ def read_pairs_for(model: Path, pairs: Path) -> tuple[list[str], list[str]]:
     """The sources and targets of a file of pairs; those of a translation memory in the model's languages.
 
     A notice counts the units without one of the languages, which are dropped.
-
-    Raises:
-        UsageError: It is a translation memory, and the model does not record its languages.
-        DataError: The file cannot be read.
     """
     from allyouneed.data.corpus import CleaningReport
     from allyouneed.data.corpus_files import read_pairs

@@ -1,18 +1,23 @@
-"""Output lines on stdout or in a file: always whole, and resumable after a kill."""
+"""Output lines on stdout, in a file or as parts in a folder: always whole, and resumable after a kill."""
 
 import contextlib
+import hashlib
+import json
 import math
 import os
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
+from typing import NamedTuple
 
-from allyouneed.cli.part_output import PartsOutput
 from allyouneed.data.lines import Line, encode_line
 from allyouneed.errors import UsageError
+from allyouneed.storage.locations import ASIDE, Location
 from allyouneed.storage.publish import disk_errors, lock_output
+from allyouneed.storage.publish.disk import url_of
+from allyouneed.storage.remote import Advance
 
 _NUM_COMPARED = 16
 """Number of last answers of an interrupted run that are computed again and compared."""
@@ -34,11 +39,7 @@ class StreamOutput:
         return lines
 
     def write(self, rows: Sequence[str]) -> None:
-        """Write the rows that answer a line, without delay.
-
-        Raises:
-            OSError: The rows cannot be written.
-        """
+        """Write the rows that answer a line, without delay."""
         content, written = b"".join(map(encode_line, rows)), 0
         try:
             while written < len(content):
@@ -86,12 +87,7 @@ class ResumedOutput:
         return (line for line in lines if line.number >= self.first)
 
     def write(self, rows: Sequence[str]) -> None:
-        """Write the answer to a line, or compare it with the one in the file.
-
-        Raises:
-            UsageError: The file holds another answer.
-            DiskError: The file cannot be written.
-        """
+        """Write the answer to a line, or compare it with the one in the file, which must not differ."""
         if self._to_compare:
             there, answer = self._to_compare.popleft(), b"".join(map(encode_line, rows))
             whole = there.count(b"\n") == self._rows_per_line
@@ -106,11 +102,7 @@ class ResumedOutput:
             self._stream.write(rows)
 
     def finish(self) -> None:
-        """Report that all of the input has been answered.
-
-        Raises:
-            UsageError: The file holds more answers.
-        """
+        """Require that the file holds no more answers than the input has lines."""
         if self._to_compare:
             raise self._another_run()
 
@@ -118,6 +110,126 @@ class ResumedOutput:
         return UsageError(
             f"{self._path}: was not written with this model, input and options; "
             "repeat those of the interrupted run, or name a new file with --resume-output"
+        )
+
+
+PART_LINES = 8_192
+"""Number of answers in a part."""
+LIST = "parts.json"
+_NAME = re.compile(r"part-\d{6,}-[0-9a-f]{16}\.txt")
+_LEFTOVER = re.compile(rf"{re.escape(ASIDE)}.*|({_NAME.pattern}|parts\.json)\.tmp-[0-9a-f]{{32}}")
+
+
+def _ignore(count: int) -> None:
+    """Do nothing."""
+
+
+class _Part(NamedTuple):
+    name: str
+    num_lines: int
+
+
+class PartsOutput:
+    """Writes answers as parts: files of so many answers, in a folder at any location that fsspec reaches.
+
+    The name of a part has its number and a digest of its input, models and options. A part appears whole, so
+    a run that was killed goes on with the missing parts. `parts.json` is removed before a part is
+    written, and lists them all at the end: while it is there, everything is.
+
+    Args:
+        where: A local folder or a URL.
+        request: Models and options that answers depend on.
+        advance: Receives the number of lines of each part that has been written.
+        skip: Receives the number of lines of each part that was there.
+
+    Raises:
+        UsageError: The folder holds something else.
+        DiskError: It cannot be reached.
+    """
+
+    def __init__(
+        self, where: Path, request: str, advance: Advance = _ignore, skip: Advance = _ignore
+    ) -> None:
+        self._request, self._advance, self._skip = request, advance, skip
+        self._location = Location(where)
+        self._location.make()
+        self._has_list = False
+        there = self._parts_there()
+        self._there = {int(name.split("-")[1]): name for name in there}
+        if len(self._there) < len(there):
+            raise self._another_run(min(there - set(self._there.values())))
+        self._pending: deque[_Part] = deque()
+        self._names: list[str] = []
+        self._rows: list[bytes] = []
+        self._num_answered = self._num_lines = 0
+
+    @property
+    def num_parts(self) -> int:
+        """Number of parts that an earlier run has written."""
+        return len(self._there)
+
+    def wanted(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The lines, in their order, whose part is not there yet; an error if another run's part is."""
+        source = iter(lines)
+        for number in count():
+            if not (together := [*islice(source, PART_LINES)]):
+                return
+            name = f"part-{number:06}-{self._digest(together)}.txt"
+            self._names.append(name)
+            self._num_lines += len(together)
+            found = self._there.pop(number, None)
+            if found is not None and found != name:
+                raise self._another_run(found)
+            if found is None:
+                if self._has_list:
+                    self._location.remove(LIST)
+                    self._has_list = False
+                self._pending.append(_Part(name, len(together)))
+                yield from together
+            else:
+                self._skip(len(together))
+
+    def write(self, rows: Sequence[str]) -> None:
+        """Take the rows that answer a line; the last answer of a part writes it."""
+        self._rows.append(b"".join(map(encode_line, rows)))
+        self._num_answered += 1
+        if self._num_answered == self._pending[0].num_lines:
+            part = self._pending.popleft()
+            self._location.write(part.name, b"".join(self._rows))
+            self._advance(part.num_lines)
+            self._rows.clear()
+            self._num_answered = 0
+
+    def finish(self) -> None:
+        """Write the list of parts; an error if the folder has parts of a longer input."""
+        if self._there:
+            raise self._another_run(min(self._there.values()))
+        if others := self._parts_there() - set(self._names):  # of a run at the same time
+            raise self._another_run(min(others))
+        content = {"lines": self._num_lines, "parts": self._names}
+        self._location.write(LIST, json.dumps(content, indent=1).encode())
+
+    def _parts_there(self) -> set[str]:
+        """The names of parts in the folder. What a killed process was writing is removed."""
+        there = set(self._location.sizes())
+        self._has_list = LIST in there
+        for name in [*filter(_LEFTOVER.fullmatch, there)]:
+            self._location.remove(name)
+            there.remove(name)
+        if others := sorted(name for name in there - {LIST} if not _NAME.fullmatch(name)):
+            raise UsageError(f"--parts {self._location.name}: holds {others[0]}; name a new folder")
+        return there - {LIST}
+
+    def _digest(self, lines: Sequence[Line]) -> str:
+        digest = hashlib.sha256(self._request.encode())
+        for line in lines:
+            digest.update(f"\n{line.text if line.error is None else line.error}".encode(errors="replace"))
+        return digest.hexdigest()[:16]
+
+    def _another_run(self, name: str) -> UsageError:
+        return UsageError(
+            f"--parts {self._location.name}: {name} is of another input, or of another model, version or "
+            "options; repeat those, or name a new folder"
         )
 
 
@@ -170,3 +282,21 @@ def same_but_for_rounding(one: bytes, other: bytes) -> bool:
         or (number % 2 == 1 and math.isclose(float(a), float(b), rel_tol=_TOLERANCE, abs_tol=_TOLERANCE))
         for number, (a, b) in enumerate(zip(pieces, others, strict=True))
     )
+
+
+@contextlib.contextmanager
+def parts_output(
+    where: Path, request: str, advance: Advance = _ignore, skip: Advance = _ignore
+) -> Iterator[PartsOutput]:
+    """A `PartsOutput`, which locks a local folder (`LockedError` if another run is writing it)."""
+    if url_of(where):
+        yield PartsOutput(where, request, advance, skip)
+        return
+    with disk_errors(where):
+        where.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(where, os.O_RDONLY)
+    try:
+        lock_output(descriptor, where)
+        yield PartsOutput(where, request, advance, skip)
+    finally:
+        os.close(descriptor)

@@ -51,12 +51,7 @@ class OptionSources:
             raise UsageError(f"{place}: {error}") from None
 
     def _fill(self, options: Mapping[str, Any], given: Iterator[tuple[str, str, Any]]) -> None:
-        """Set the options that have no value yet.
-
-        Args:
-            options: The options by name.
-            given: The name of an option, the place of its value, and the value, of a variable or in TOML.
-        """
+        """Set the options that have no value yet to the given ones: name, place of the value, and value."""
         for name, place, value in given:
             option, values = options[name], [value]
             if option.token_count()[1]:  # may be repeated

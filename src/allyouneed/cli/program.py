@@ -32,7 +32,7 @@ from allyouneed.cli.console import (
     require_working_directory,
 )
 from allyouneed.cli.option_sources import SERVE_SOURCES
-from allyouneed.cli.options import one_setting_each
+from allyouneed.cli.shared_options import one_setting_each
 from allyouneed.config.environment import num_processes, number_given
 from allyouneed.errors import (
     DiskError,
@@ -48,28 +48,9 @@ from allyouneed.errors import (
 from allyouneed.version import __version__
 
 COMMANDS = (
-    "demo",
-    "prepare",
-    "inspect",
-    "train",
-    "average",
-    "translate",
-    "parse",
-    "serve",
-    "shortlist",
-    "score",
-    "evaluate",
-    "sweep",
-    "attend",
-    "import",
-    "export",
-    "plan",
-    "cost",
-    "reproduce",
-    "bench",
-    "copy",
-    "verify",
-    "doctor",
+    *("demo", "prepare", "inspect", "train", "average", "translate", "parse", "serve"),
+    *("shortlist", "score", "evaluate", "sweep", "attend", "import", "export"),
+    *("plan", "cost", "reproduce", "bench", "copy", "verify", "doctor"),
 )
 """All commands, in the order of the help."""
 
@@ -183,10 +164,10 @@ def explain(error: Exception) -> UserError:
         case CycloptsError():
             error.verbose = False
             command = " ".join(("allyouneed", *(error.command_chain or ())))
-            told = " ".join(str(error).split())
+            message = " ".join(str(error).split())
             if isinstance(error, UnusedCliTokensError):
-                told = f"Unexpected: {' '.join(error.unused_tokens or ())}."
-            return UsageError(f"{told} (see `{command} --help`)")
+                message = f"Unexpected: {' '.join(error.unused_tokens or ())}."
+            return UsageError(f"{message} (see `{command} --help`)")
         case _ if lacking := _lacking(error):
             return ResourceError(lacking)
         case OSError():
@@ -197,7 +178,7 @@ def explain(error: Exception) -> UserError:
 
 
 def _lacking(error: Exception) -> str | None:
-    """What is to be done if the machine lacks something; None for other errors."""
+    """The remedy if the machine lacks something; None for other errors."""
     from concurrent.futures import BrokenExecutor
 
     if is_out_of_memory(error):

@@ -1,4 +1,4 @@
-"""Requests read from lines of input, answers written as lines, and an account of those that failed."""
+"""Requests read from lines of input, answers written as lines, and a log of those that failed."""
 
 import json
 import math
@@ -132,7 +132,7 @@ class Unread(Failure):
     """A line that cannot be read; the message of its error names the place."""
 
 
-class Account:
+class FailureLog:
     """Reports failures and notices as they come, and counts them.
 
     Args:
@@ -144,7 +144,7 @@ class Account:
         self._name, self._place = name, place
         self._num_failed = self._num_noticed = 0
 
-    def told(self, answer: Answer[Result] | Failure) -> Answer[Result] | Failure:
+    def record(self, answer: Answer[Result] | Failure) -> Answer[Result] | Failure:
         """Report a failure, or the first notices. A returned failure names the place of its line."""
         place = self._place.format(answer.id)
         if isinstance(answer, Answer):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from allyouneed.inference.search_plan import Load
-from allyouneed.serve.errors import Refusal
+from allyouneed.serve.refusals import Refusal
 
 _SECONDS_REMEMBERED = 2.0
 """The speed is that of the last seconds of work, so that a wrong one is soon forgotten."""
@@ -34,13 +34,9 @@ class Admission:
 
     @contextlib.contextmanager
     def expecting(self, amounts: Sequence[int]) -> Iterator[Sequence[Callable[[], object]]]:
-        """Keep places in the queue for admitted texts, at most until the end.
+        """Keep places in the queue for texts with these amounts of work, at most until the end.
 
-        Args:
-            amounts: Amount of work of each text.
-
-        Yields:
-            For each text, what is to be called when it is in the queue.
+        Yields, for each text, a function to call when it is in the queue.
         """
         places = [object() for _ in amounts]
         self._expected.update(zip(places, amounts, strict=True))
@@ -52,11 +48,7 @@ class Admission:
                 give_up()
 
     def require_room(self) -> None:
-        """Refuse a request if the queue is full, or if the request would wait too long.
-
-        Raises:
-            Refusal: The queue is full (429).
-        """
+        """Refuse a request (429) if the queue is full, or if the request would wait too long."""
         load = self._read()
         seconds_per_amount = self._seconds_per_amount(load)
         num_waiting = load.num_waiting + sum(self._expected.values())
@@ -65,12 +57,8 @@ class Admission:
         if is_late or num_waiting > self._most_waiting:
             least = min(max(1, math.ceil(wait - self._most_wait_seconds)), _MOST_SECONDS_TO_RETRY)
             seconds = least + random.randrange(_SPREAD_SECONDS)  # else all would come back at the same time
-            raise Refusal(
-                429,
-                "queue_full",
-                f"the server is busy; try again in {seconds} s",
-                {"Retry-After": str(seconds)},
-            )
+            message = f"the server is busy; try again in {seconds} s"
+            raise Refusal(429, "queue_full", message, {"Retry-After": str(seconds)})
 
     def _seconds_per_amount(self, load: Load) -> float:
         """Time that all workers together need for a unit of work; 0 before they have done any."""

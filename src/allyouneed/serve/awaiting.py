@@ -1,4 +1,4 @@
-"""Awaiting what other threads do, so that it stops, or is counted, when nobody waits any more."""
+"""Awaits the work of other threads, and cancels it when nobody waits for it any more."""
 
 import asyncio
 import time
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from allyouneed.errors import DataError, UserError
 from allyouneed.inference.search_plan import Load
-from allyouneed.serve.errors import Refusal
+from allyouneed.serve.refusals import Refusal
 
 Result = TypeVar("Result")
 
@@ -33,23 +33,17 @@ async def submitted(
     num_characters: int,
     when_queued: Callable[[], object] = lambda: None,
 ) -> Result:
-    """The result of work that `submit` queues; cancelling this cancels the work.
+    """The result of the work for a text that `submit` encodes and queues; cancelling this cancels the work.
 
-    Args:
-        submit: Encodes a text and queues it.
-        num_characters: Length of the text.
-        when_queued: Called when the work is in the queue.
-
-    Raises:
-        Refusal: The text or an option is wrong (422).
+    `when_queued` is called when the work is in the queue. A wrong text or option is refused (422).
     """
-    submit = in_refusals(submit)
+    submit = raising_refusals(submit)
     future = submit() if num_characters <= _MOST_CHARACTERS_AT_ONCE else await _in_thread(submit)
     when_queued()
     return await asyncio.wrap_future(future)
 
 
-class Turns:
+class WorkThread:
     """Runs work in another thread, one piece at a time, and counts it."""
 
     def __init__(self) -> None:
@@ -62,10 +56,9 @@ class Turns:
         return Load(self._num_waiting, self._num_done, self._seconds_worked, int(not self._num_waiting))
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """The result of work, which keeps its turn until it has ended, whoever still waits.
+        """The result of work, which holds its turn until it ends, even if the caller is cancelled.
 
-        Raises:
-            Refusal: The work raised an error of users (422).
+        An error of users that the work raises is a refusal (422).
         """
         self._num_waiting += 1
         try:
@@ -74,7 +67,7 @@ class Turns:
             self._num_waiting -= 1
             raise
         began = time.monotonic()
-        working = asyncio.ensure_future(asyncio.to_thread(in_refusals(work)))
+        working = asyncio.ensure_future(asyncio.to_thread(raising_refusals(work)))
 
         def end(working: asyncio.Future[Result]) -> None:
             self._turn.release()
@@ -87,8 +80,8 @@ class Turns:
         return await asyncio.shield(working)
 
 
-def in_refusals(work: Callable[[], Result]) -> Callable[[], Result]:
-    """The same work, with the errors of users as refusals."""
+def raising_refusals(work: Callable[[], Result]) -> Callable[[], Result]:
+    """The same work, raising the errors of users as refusals."""
 
     def refusing() -> Result:
         try:
@@ -102,7 +95,7 @@ def in_refusals(work: Callable[[], Result]) -> Callable[[], Result]:
 
 
 async def _in_thread(submit: Callable[[], Future[Result]]) -> Future[Result]:
-    """What `submit` queues in another thread; the work is cancelled if nobody waits for it any more."""
+    """Call `submit` in another thread; its work is cancelled if nobody waits for it any more."""
     submitting = asyncio.ensure_future(asyncio.to_thread(submit))
     try:
         return await asyncio.shield(submitting)

@@ -28,9 +28,7 @@ _TOO_MANY = b"503 Service Unavailable"
 class Connections:
     """Counts the open connections of a server.
 
-    Args:
-        settings: Limits. Connections from this machine and from trusted proxies count only towards the limit
-            of all connections.
+    Those from this machine and from trusted proxies count only towards the limit of all connections.
     """
 
     def __init__(self, settings: ServerSettings) -> None:

@@ -1,4 +1,4 @@
-"""Which models translate between which languages, one after the other where no model does it alone."""
+"""Languages and their names, and the models that translate between them, if need be over a third one."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,10 @@ from itertools import product
 from typing import Final
 
 from allyouneed.language_codes import are_same, closest_code, distance, language_parts
-from allyouneed.serve.ask import Ask
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.models import ServedModel
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions
 from allyouneed.tasks.translation.translator import Translator
 
 _NAMES: Final = """
@@ -64,11 +64,9 @@ def language_code(name: str) -> str | None:
 
 
 def language_name(code: str) -> str:
-    """Return the English name of a language, such as "German" for "de".
+    """Return the English name of a language by its code of ISO 639; an unknown code is its own name.
 
-    Args:
-        code: A code of ISO 639, alone or with scripts and regions, as in "zh-Hans", "pt_BR" and "deu". An
-            unknown code is its own name.
+    The code may have scripts and regions, as in "zh-Hans" and "pt_BR".
     """
     language, *variants = language_parts(code)
     if language not in _LANGUAGES:
@@ -171,27 +169,25 @@ class Router:
     ) -> None:
         self._models, self._directions, self._detect = models, directions, detect
 
-    def route(self, text: str, ask: Ask) -> Route:
+    def route(self, text: str, options: RequestOptions) -> Route:
         """The direction of a text; one without models if the detected language is the target.
 
-        Raises:
-            Refusal: No model translates in this direction (404), or several do and the request names none
-                (422).
+        Refuses it if no model translates in this direction (404), or several and none is named (422).
         """
-        directions = self._directions if ask.model is None else [self._of_model(ask.model, ask)]
-        if ask.source == AUTO:
-            route = self._detected(text, ask.target, directions)
+        directions = self._directions if options.model is None else [self._of_model(options.model, options)]
+        if options.source == AUTO:
+            route = self._detected(text, options.target, directions)
         else:
-            route = Route(_only(directions, ask.source, ask.target))
+            route = Route(_only(directions, options.source, options.target))
         current().note(route.direction.source, route.direction.target, route.direction.models)
         return route
 
-    def _of_model(self, name: str, ask: Ask) -> Direction:
+    def _of_model(self, name: str, options: RequestOptions) -> Direction:
         model = self._models.get(name)
         if model is None or not isinstance(model.loaded, Translator):
             raise Refusal(404, "no_model", "no such translation model; GET /api/models lists them")
         direction = Direction(model.source, model.target, (name,))
-        if not closest([direction], None if ask.source == AUTO else ask.source, ask.target):
+        if not closest([direction], None if options.source == AUTO else options.source, options.target):
             raise Refusal(
                 422, "other_languages", f"the model translates from {model.source} to {model.target}"
             )

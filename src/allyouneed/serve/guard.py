@@ -8,7 +8,7 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,23 +19,20 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from allyouneed.data.strict_json import JSONFault, parse_value
-from allyouneed.serve.errors import INTERNAL, ErrorForms, Refusal
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.origins import Hosts, Origins, is_loopback
+from allyouneed.serve.protocols.protocol import ErrorForms, Protocol
+from allyouneed.serve.refusals import INTERNAL, Refusal
 from allyouneed.serve.server_settings import MOST_BODY_BYTES, MOST_FIELDS, ServerSettings
 
 _BURST_SECONDS = 2.0
-"""Time whose requests may come at once."""
+"""Burst allowance, in seconds of the sustained rate."""
 _MOST_ADDRESSES = 10_000
 """Number of addresses above which those that have not asked for a while are forgotten."""
 
 
 class Rates:
-    """Limits the requests of each address; those from this machine, such as a proxy's, are not counted.
-
-    Args:
-        per_second: Maximum number of requests per second, in the long run.
-    """
+    """Limits each address to so many requests per second in the long run; this machine's are not counted."""
 
     def __init__(self, per_second: float) -> None:
         self._seconds_per_request = 1 / per_second
@@ -44,14 +41,9 @@ class Rates:
         """Address -> time at which it will have waited for all its requests."""
 
     def require(self, address: str, *, is_claimed: bool = False) -> None:
-        """Count a request.
+        """Count a request; refuse it if the address has asked too often (429).
 
-        Args:
-            address: Where it is from.
-            is_claimed: Whether a header says so, which may claim to be from this machine.
-
-        Raises:
-            Refusal: The address has asked too often (429).
+        The address `is_claimed` if a header names it, which may claim to be from this machine.
         """
         if not address or (is_loopback(address) and not is_claimed):
             return
@@ -68,55 +60,40 @@ class Rates:
                 self._paid_until.clear()
 
 
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/api/models"})
-"""Paths that need no token, besides those below `/web/`."""
-_WITH_FIELDS = frozenset({"/translate", "/detect"})
-"""Paths whose queries and bodies may have the token, as the clients of LibreTranslate and Marian send it."""
+_OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
+"""Paths that need no token, besides those of the protocols and those below `/web/`."""
 _MOST_PARTS = 100
 """Number of parts of a form above which no token is looked for: to read many takes seconds."""
-_SCHEMES = ("bearer ", "deepl-auth-key ")
 
 
-def require_token(token: str, scope: Mapping[str, Any], headers: Headers, body: bytes) -> None:
-    """Refuse a request without the token.
+class AccessTokens:
+    """Finds the tokens of requests where the protocols of the server have them."""
 
-    Args:
-        token: The token that clients must send.
-        scope: Scope of the request.
-        headers: Its headers.
-        body: Its body.
+    def __init__(self, protocols: Sequence[Protocol]) -> None:
+        self._schemes = {"bearer", *(each.token_scheme for each in protocols)}
+        self._fields = {place: name for each in protocols for place, name in each.token_fields.items()}
 
-    Raises:
-        Refusal: The token is missing or wrong (401).
-    """
-    found = False
-    for given in _tokens(scope, headers, body):
-        if hmac.compare_digest(given.encode(errors="replace"), token.encode()):
+    def require(self, token: str, scope: Mapping[str, Any], headers: Headers, body: bytes) -> None:
+        """Refuse a request whose token is missing or wrong (401)."""
+        found = list(self._given(scope, headers, body))
+        if any(hmac.compare_digest(each.encode(errors="replace"), token.encode()) for each in found):
             return
-        found = True
-    label, what = ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
-    raise Refusal(
-        401,
-        label,
-        f"{what}; send Authorization: Bearer TOKEN",
-        {"WWW-Authenticate": 'Bearer realm="allyouneed"'},
-    )
+        label, what = ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
+        message = f"{what}; send Authorization: Bearer TOKEN"
+        raise Refusal(401, label, message, {"WWW-Authenticate": 'Bearer realm="allyouneed"'})
 
-
-def _tokens(scope: Mapping[str, Any], headers: Headers, body: bytes) -> Iterator[str]:
-    authorization = headers.get("authorization", "")
-    for scheme in _SCHEMES:
-        if authorization.lower().startswith(scheme):
-            yield authorization[len(scheme) :].strip()
-    if "x-api-key" in headers:
-        yield headers["x-api-key"]
-    if scope["path"] in _WITH_FIELDS:
-        name = "token" if scope["type"] == "websocket" else "api_key"
-        fields = _pairs(scope["query_string"].decode("latin-1"))
-        if scope["type"] == "http":
-            fields |= _fields(headers.get("content-type", ""), body)
-        if fields.get(name):  # an empty one is none
-            yield fields[name]
+    def _given(self, scope: Mapping[str, Any], headers: Headers, body: bytes) -> Iterator[str]:
+        scheme, space, value = headers.get("authorization", "").partition(" ")
+        if space and scheme.lower() in self._schemes:
+            yield value.strip()
+        if "x-api-key" in headers:
+            yield headers["x-api-key"]
+        if name := self._fields.get((scope["type"], scope["path"])):
+            fields = _pairs(scope["query_string"].decode("latin-1"))
+            if scope["type"] == "http":
+                fields |= _fields(headers.get("content-type", ""), body)
+            if fields.get(name):  # an empty one is none
+                yield fields[name]
 
 
 def _fields(content_type: str, body: bytes) -> dict[str, str]:
@@ -185,8 +162,8 @@ class Guard:
     Args:
         app: The application.
         settings: Who may connect.
-        forms: How refusals are worded.
-        open_paths: Paths that need no token, besides `OPEN_PATHS`.
+        forms: Forms of refusals.
+        protocols: The protocols, which name open paths and the places of tokens.
         is_stopping: Whether the server has been told to stop; requests are then refused (503).
         require_room: Raises a refusal if the server is too busy; called first, as the application costs more.
     """
@@ -196,7 +173,7 @@ class Guard:
         app: ASGIApp,
         settings: ServerSettings,
         forms: ErrorForms,
-        open_paths: Iterable[str],
+        protocols: Sequence[Protocol],
         is_stopping: Callable[[], bool],
         require_room: Callable[[], None],
     ) -> None:
@@ -204,7 +181,8 @@ class Guard:
         self._require_room = require_room
         self._rates = Rates(settings.requests_per_second)
         self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
-        self._open_paths = OPEN_PATHS | frozenset(open_paths)
+        self._open_paths = _OPEN_PATHS.union(*(each.open_paths for each in protocols))
+        self._tokens = AccessTokens(protocols)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -260,7 +238,7 @@ class Guard:
             return
         is_open = scope["path"] in self._open_paths or scope["path"].startswith("/web/")
         try:
-            require_token(self._settings.token, scope, headers, body)
+            self._tokens.require(self._settings.token, scope, headers, body)
         except Refusal:
             scope[AUTHORISED] = False
             if not is_open:

@@ -1,8 +1,7 @@
 """The texts of an HTML or XML document that are to be translated, and the document with their translations.
 
-Regular expressions that pass over the document once find its tags. The standard library's parser would do,
-too, but that of older Python versions takes time that grows with the square of the length where tags are
-not closed, half a second for 5,000 characters.
+Regular expressions that pass over the document once find its tags: the parser of older standard libraries
+takes quadratic time where tags are not closed, half a second for 5,000 characters.
 """
 
 import html
@@ -42,7 +41,7 @@ _DEEPEST: Final = 512
 
 
 class Dialect(NamedTuple):
-    """What tags and white space mean."""
+    """The meaning of tags and white space."""
 
     markup: re.Pattern[str]
     """Matches a piece of markup."""

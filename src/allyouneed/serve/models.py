@@ -25,7 +25,7 @@ _CODE = re.compile(r"[A-Za-z]{2,8}(_\w+)?|[A-Za-z]{2,3}(-([A-Za-z]{4}|[A-Z]{2}|[
 
 
 class Version(NamedTuple):
-    """What distinguishes the files of a model from those that replace them."""
+    """Identity of the files of a model, which changes if others replace them."""
 
     directory: Path
     files: tuple[tuple[str, int, int, int], ...]
@@ -43,7 +43,7 @@ class ServedModel:
 
     name: str
     given: "ModelSource"
-    """Where it is from, and what was named with it."""
+    """Its path, and the settings that were given for it."""
     loaded: Translator | Parser
     precision: DecodingPrecision
     source: str
@@ -79,11 +79,7 @@ class ModelSource:
 
 
 def direction_of(text: str) -> ModelSource:
-    """Read `en-de=PATH`; a variant follows "_", or "-" if it looks like one, as in "pt-BR" and "zh-Hans".
-
-    Raises:
-        UsageError: The text has another form.
-    """
+    """Read `en-de=PATH`; a variant follows "_", or "-" if it looks like one, as in "pt-BR" and "zh-Hans"."""
     codes, _, path = text.partition("=")
     pairs = [(codes[: dash.start()], codes[dash.end() :]) for dash in re.finditer("-", codes)]
     fitting = [(source, target) for source, target in pairs if all(map(_CODE.fullmatch, (source, target)))]
@@ -96,16 +92,12 @@ def direction_of(text: str) -> ModelSource:
     return ModelSource(Path(path), (source.lower(), target.lower()))
 
 
-def with_own(
+def with_settings(
     sources: Sequence[ModelSource],
     precisions: Mapping[str, DecodingPrecision],
     beam_sizes: Mapping[str, int],
 ) -> list[ModelSource]:
-    """Models with the settings that are given for their names, or for "".
-
-    Raises:
-        UsageError: No model has a name.
-    """
+    """Models with the settings that are given for their names, which have to be known, or for ""."""
     names = _names([source.path for source in sources])
     for option, given in (("--precision", precisions), ("--beam-size", beam_sizes)):
         for name in given.keys() - {"", *names}:
@@ -125,12 +117,7 @@ def with_own(
 def load_models(
     sources: Sequence[ModelSource], precision: DecodingPrecision | None, device: torch.device
 ) -> list[ServedModel]:
-    """Load models.
-
-    Args:
-        sources: The models, at least one.
-        precision: Precision of those that have none; None: int8 where it is fast, else float32.
-        device: Device to compute on.
+    """Load at least one model; `precision` is for those that have none.
 
     Raises:
         ModelError: A model is missing or damaged.
@@ -154,19 +141,14 @@ def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
         return None
     model.refused = version  # until it is known to be good
     found = _load(model.name, model.given, device)
+    remedy = "put it in another place, and start the server with both"
     stated, expected = _stated_languages(found), _stated_languages(model)
     if not all(expected):
         expected = model.source, model.target
     if all(stated) and not all(map(are_same, stated, expected)):
-        raise UsageError(
-            f"it translates {'-'.join(stated)}, not {'-'.join(expected)}; "
-            "put it in another place, and start the server with both"
-        )
+        raise UsageError(f"it translates {'-'.join(stated)}, not {'-'.join(expected)}; {remedy}")
     if _abilities(found) != _abilities(model):
-        raise UsageError(
-            f"it does {_abilities(found)}, not {_abilities(model)}; "
-            "put it in another place, and start the server with both"
-        )
+        raise UsageError(f"it does {_abilities(found)}, not {_abilities(model)}; {remedy}")
     return found
 
 

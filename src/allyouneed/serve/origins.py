@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.datastructures import Headers
 
-from allyouneed.serve.errors import Refusal
+from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.server_settings import ServerSettings
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -18,12 +18,9 @@ _SECONDS_TO_REMEMBER = "600"
 
 
 class Hosts:
-    """The names that the Host header of requests may have.
+    """The names that the Host header of requests may have: the settings `host` and `allowed_hosts`.
 
     Any address in numbers is allowed if the server listens beyond loopback: only names can be rebound.
-
-    Args:
-        settings: `host` and `allowed_hosts`.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -43,11 +40,7 @@ class Hosts:
 
 
 class Origins:
-    """The web sites whose pages may use the server.
-
-    Args:
-        allowed: Origins, such as `https://example.org`.
-    """
+    """The web sites whose pages may use the server, by origins such as `https://example.org`."""
 
     def __init__(self, allowed: tuple[str, ...]) -> None:
         self._allowed = frozenset(allowed)
@@ -93,11 +86,7 @@ class Origins:
 class Proxies:
     """The addresses whose connections are those of many clients: this machine's, and those of named proxies.
 
-    Args:
-        places: Addresses and networks, such as `172.30.0.0/24`.
-
-    Raises:
-        ValueError: One is neither.
+    Places are addresses and networks, such as `172.30.0.0/24`; anything else is a `ValueError`.
     """
 
     def __init__(self, places: tuple[str, ...]) -> None:

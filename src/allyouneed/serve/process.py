@@ -46,11 +46,7 @@ def serve(
         is_idle: Whether no work is left that belongs to no request, such as that of web sockets.
         tell: Takes the line with the address, when it can be connected to, and that of a second signal.
 
-    Returns:
-        Name of the signal that has ended it.
-
-    Raises:
-        UsageError: The address is not available.
+    Returns the name of the signal that has ended it. Raises `UsageError` if the address is not available.
     """
     with _listening(settings) as listener:
         server = _Server(configured(app, settings), settings, stop, is_idle, tell)
@@ -147,11 +143,7 @@ def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
 
 
 def require_safe_address(settings: ServerSettings, *, insecure: bool) -> None:
-    """Refuse to let other machines in without a token.
-
-    Raises:
-        UsageError: The address is not loopback's, there is no token, and `insecure` is false.
-    """
+    """Refuse to listen beyond loopback without a token, unless `insecure`."""
     if settings.token is None and not insecure and not is_loopback(settings.host):
         raise UsageError(
             f"--host {settings.host}: other machines could connect without a token; "

@@ -1,14 +1,23 @@
-"""What the server counts, in the format of Prometheus, and whether it is healthy."""
+"""Counts and times of what the server does, in the format of Prometheus, and whether it is healthy."""
 
 from collections.abc import Callable, Iterable
+from itertools import product
 
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
-from prometheus_client import Gauge, Histogram, ProcessCollector, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from allyouneed.serve.exchanges import SWITCHING, Exchange
-from allyouneed.serve.service import Service
+from allyouneed.serve.exchanges import SWITCHING, Exchange, current
+from allyouneed.serve.request_options import Translated
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
@@ -16,15 +25,25 @@ disable_created_metrics()  # a gauge with the time of the first count, beside ea
 
 
 class Metrics:
-    """Counts requests and times them, by route; no value of a label is a client's.
+    """Counts texts and requests from the start of a service; no value of a label is a client's.
 
     Args:
-        service: Service whose queue and counts are shown.
+        models: Names of the served models.
+        num_queued_tokens: Number of source tokens in the queue, times the beam size.
     """
 
-    def __init__(self, service: Service) -> None:
-        self._registry = service.counts.registry
-        self._requests = service.counts.counter(
+    def __init__(self, models: Iterable[str], num_queued_tokens: Callable[[], float]) -> None:
+        self.registry = CollectorRegistry()
+        self.num_characters = 0
+        """Number of characters of all texts that were translated."""
+        self._translated = [
+            self._counter(f"translated_{unit}", f"Translated {unit}.", "direction", "model", "protocol")
+            for unit in ("characters", "sentences", "source_tokens", "target_tokens")
+        ]
+        self.reloads = self._counter("reloads", "Models that have changed on disk.", "model", "result")
+        for labels in product(models, ("ok", "failed")):
+            self.reloads.labels(*labels)  # is 0, not missing
+        self._requests = self._counter(
             "requests", "Answered requests.", "path", "status", "protocol", "direction", "model"
         )
         self._seconds = Histogram(
@@ -32,15 +51,19 @@ class Metrics:
             "Time from a request to the end of its answer.",
             ["path"],
             buckets=_SECONDS,
-            registry=self._registry,
+            registry=self.registry,
         )
         queue = "allyouneed_queue_tokens", "Source tokens in the queue, times beams."
-        Gauge(*queue, registry=self._registry).set_function(lambda: service.num_queued_tokens)
-        ProcessCollector(registry=self._registry)
+        Gauge(*queue, registry=self.registry).set_function(num_queued_tokens)
+        ProcessCollector(registry=self.registry)
 
-    def text(self) -> bytes:
-        """All metrics."""
-        return generate_latest(self._registry)
+    def translated(self, found: Translated, num_characters: int) -> None:
+        """Count a translated text."""
+        self.num_characters += num_characters
+        labels = f"{found.source}-{found.target}", "+".join(found.models), current().protocol
+        amounts = num_characters, len(found.segments), *found.num_tokens
+        for counter, amount in zip(self._translated, amounts, strict=True):
+            counter.labels(*labels).inc(amount)
 
     def exchange(self, exchange: Exchange) -> None:
         """Count an answered request."""
@@ -48,6 +71,9 @@ class Metrics:
         self._requests.labels(exchange.path, str(exchange.status), exchange.protocol, *served).inc()
         if exchange.status != SWITCHING:
             self._seconds.labels(exchange.path).observe(exchange.seconds)
+
+    def _counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        return Counter(f"allyouneed_{name}", meaning, labels, registry=self.registry)
 
 
 def _label(values: Iterable[str]) -> str:
@@ -71,6 +97,6 @@ def routes(metrics: Metrics, is_ready: Callable[[], bool]) -> APIRouter:
 
     @router.get("/metrics")
     async def read() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
     return router

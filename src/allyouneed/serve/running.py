@@ -7,13 +7,17 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 
 from allyouneed.errors import UserError, counted, duration, talk
+from allyouneed.hardware.devices import PYTORCH_THREADS
+from allyouneed.hardware.processor import available_cores
+from allyouneed.inference.scheduler import Scheduler
+from allyouneed.inference.search_plan import Batching
 from allyouneed.serve.application import create_app
-from allyouneed.serve.decoding_threads import Decoding, serving
 from allyouneed.serve.logs import Log, LogFormat
 from allyouneed.serve.models import ServedModel, newer
 from allyouneed.serve.process import read_token, serve
@@ -27,23 +31,41 @@ _SECONDS_BETWEEN_LOOKS, _LOOKS_BETWEEN_REQUESTS = 2.0, 30
 _log = logging.getLogger("allyouneed.server")
 
 
-def run(
-    models: Sequence[ServedModel], decoding: Decoding, settings: ServerSettings, log_format: LogFormat
-) -> None:
-    """Serve models until the process is told to stop.
+@dataclass(frozen=True)
+class DecodingThreads:
+    """The threads that decode for a service."""
 
-    Raises:
-        UsageError: The address is not available.
-    """
+    number: int | None
+    """Number of threads; None: one per core."""
+    batch_tokens: int
+    """Maximum source tokens per batch, times the beam size."""
+    device: torch.device
+
+
+@contextlib.contextmanager
+def serving(
+    models: Sequence[ServedModel], threads: DecodingThreads, settings: ServerSettings
+) -> Iterator[Service]:
+    """A service with its decoding threads."""
+    workers = threads.number or (available_cores() if threads.device.type == "cpu" else 1)
+    batching = Batching(threads.batch_tokens, workers=workers)
+    with PYTORCH_THREADS.limited_to(1), Scheduler(batching).start(yielding=True) as scheduler:
+        yield Service(models, settings, scheduler)
+
+
+def run(
+    models: Sequence[ServedModel], threads: DecodingThreads, settings: ServerSettings, log_format: LogFormat
+) -> None:
+    """Serve models until the process is told to stop."""
     log = Log(log_format, is_quiet=talk.quiet)
     log.attach()
     began = time.monotonic()
-    with serving(models, decoding, settings) as service:
+    with serving(models, threads, settings) as service:
         app = create_app(
             service,
             settings,
             observers=[log.exchange],
-            lifespan=lambda _: _replacing(service, decoding.device, log.tell),
+            lifespan=lambda _: _replacing(service, threads.device, log.tell),
         )
         cause = serve(app, settings, stop=service.stop, is_idle=lambda: service.is_idle, tell=log.tell)
     answered = counted(log.num_exchanges, unit="requests")
@@ -100,12 +122,12 @@ async def _look_for_newer(
             except Exception as error:  # whatever it is, the former model serves, and the next look follows
                 fault = str(error) if isinstance(error, UserError | OSError) else f"unexpected {error!r}"
                 if fault != faults.get(model.name):
-                    service.counts.reloads.labels(model.name, "failed").inc()
+                    service.metrics.reloads.labels(model.name, "failed").inc()
                     _log.warning("%s: not loaded, the former model still serves: %s", model.name, fault)
                 faults[model.name] = fault
                 continue
             faults.pop(model.name, None)
             if replacement is not None:
                 service.replace(replacement)
-                service.counts.reloads.labels(model.name, "ok").inc()
+                service.metrics.reloads.labels(model.name, "ok").inc()
                 tell(f"{model.name}: replaced, loaded and verified")

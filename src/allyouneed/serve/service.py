@@ -1,4 +1,4 @@
-"""What all protocols share: translation, parsing and attention, with bounds, deadlines and cancellation."""
+"""Translation, parsing and attention for all protocols, with bounds, deadlines and cancellation."""
 
 import asyncio
 import contextlib
@@ -8,16 +8,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, cast
 
+from allyouneed.config.run import SearchSettings
 from allyouneed.data.languages import Detector
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.serve.admission import Admission
-from allyouneed.serve.ask import Ask, Translated, unchanged
-from allyouneed.serve.awaiting import Turns, all_of, submitted
+from allyouneed.serve.awaiting import WorkThread, all_of, submitted
 from allyouneed.serve.directions import AUTO, Direction, Route, Router, directions_of, language_name
-from allyouneed.serve.errors import Refusal
-from allyouneed.serve.exchanges import Counts, current
+from allyouneed.serve.exchanges import current
 from allyouneed.serve.models import ServedModel
+from allyouneed.serve.prometheus import Metrics
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions, Translated, unchanged
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.requests import TranslateOptions
@@ -36,9 +38,9 @@ _MOST_CHARACTERS_TO_LOOK_INTO = 1_000
 """Longest text whose attention is shown: its memory grows with the square of the length."""
 
 
-def _of_last_step(ask: Ask, before: Sequence[str]) -> Ask:
-    """What is asked of the last model: after others, no alignments, as they would not be with the text."""
-    return replace(ask, alignments=ask.alignments and not before)
+def _of_last_step(options: RequestOptions, before: Sequence[str]) -> RequestOptions:
+    """The options for the last model: after others, no alignments, as they would not be with the text."""
+    return replace(options, alignments=options.alignments and not before)
 
 
 class Service:
@@ -64,14 +66,14 @@ class Service:
         """Set when the server has been told to stop."""
         self.num_unanswered_messages = 0
         """Number of messages of web sockets that have been received and not been answered."""
-        self.counts = Counts(self.models)
+        self.metrics = Metrics(self.models, lambda: scheduler.num_tokens)
         self._scheduler = scheduler
         limits = settings.queue_tokens, settings.most_wait_seconds
         self._admission = Admission(*limits, scheduler.load)
         self._detector = Detector(self.languages)
         self._router = Router(self.models, self.directions, self._detector.detect)
-        self._attending = Turns()
-        self._attention_admission = Admission(*limits, self._attending.load)
+        self._attention_thread = WorkThread()
+        self._attention_admission = Admission(*limits, self._attention_thread.load)
 
     @property
     def is_stopping(self) -> bool:
@@ -91,38 +93,45 @@ class Service:
     def route(self, text: str, target: str) -> Route:
         """The direction of a text whose source language is to be detected, and its confidence."""
         self._require([text])
-        return self._router.route(text, Ask(AUTO, target))
+        return self._router.route(text, RequestOptions(AUTO, target))
 
-    async def translate(self, texts: Sequence[str], ask: Ask = Ask()) -> list[Translated]:
+    async def translate(
+        self, texts: Sequence[str], options: RequestOptions = RequestOptions()
+    ) -> list[Translated]:
         """Translate texts of any number of sentences and lines; line breaks are kept."""
         if len(texts) > MOST_TEXTS:
             raise Refusal(413, "too_many_texts", f"more than {MOST_TEXTS} texts; send fewer at a time")
-        return await self.translate_all(texts, ask)
+        return await self.translate_all(texts, options)
 
-    async def translate_all(self, texts: Sequence[str], ask: Ask) -> list[Translated]:
+    async def translate_all(self, texts: Sequence[str], options: RequestOptions) -> list[Translated]:
         """Translate any number of texts, such as those between the tags of a page, in batches."""
-        self._require(texts, ask)
-        await self._load_detector(ask)
-        routed = [(text, self._router.route(text, ask)) for text in texts]
-        beam_size = max((self._beam_size(route.direction.models, ask) for _, route in routed), default=1)
+        self._require(texts, options)
+        await self._load_detector(options)
+        routed = [(text, self._router.route(text, options)) for text in texts]
+        beam_size = max((self._beam_size(route.direction.models, options) for _, route in routed), default=1)
 
         async def in_batches() -> list[Translated]:
             found: list[Translated] = []
             for batch in (routed[start : start + MOST_TEXTS] for start in range(0, len(routed), MOST_TEXTS)):
                 with self._expecting([text for text, _ in batch], beam_size) as queued:
                     found += await all_of(
-                        [self._translated(*each, ask, when) for each, when in zip(batch, queued, strict=True)]
+                        [
+                            self._translated(*each, options, when)
+                            for each, when in zip(batch, queued, strict=True)
+                        ]
                     )
             return found
 
         self.require_room()
         return await self._in_time(in_batches())
 
-    async def stream(self, text: str, ask: Ask = Ask()) -> AsyncIterator[str | Translated]:
+    async def stream(
+        self, text: str, options: RequestOptions = RequestOptions()
+    ) -> AsyncIterator[str | Translated]:
         """Growing prefixes of the translation that can no longer change, and at last the whole."""
-        self._require([text], ask)
-        await self._load_detector(ask)
-        route = self._router.route(text, ask)
+        self._require([text], options)
+        await self._load_detector(options)
+        route = self._router.route(text, options)
         told: asyncio.Queue[str | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
 
@@ -130,8 +139,8 @@ class Service:
             loop.call_soon_threadsafe(told.put_nowait, certain)
 
         self.require_room()
-        with self._expecting([text], self._beam_size(route.direction.models, ask)) as [when_queued]:
-            made = self._translated(text, route, ask, when_queued, tell)
+        with self._expecting([text], self._beam_size(route.direction.models, options)) as [when_queued]:
+            made = self._translated(text, route, options, when_queued, tell)
             work = asyncio.ensure_future(self._in_time(made))
             work.add_done_callback(lambda _: told.put_nowait(None))
             try:
@@ -141,15 +150,15 @@ class Service:
             finally:
                 work.cancel()
 
-    async def alternatives(self, text: str, ask: Ask) -> list[Translation]:
-        """Translations of a sentence that go on differently after `ask.prefix`, the likeliest first."""
-        self._require([text], ask)
+    async def alternatives(self, text: str, options: RequestOptions) -> list[Translation]:
+        """Translations of a sentence that go on differently after `options.prefix`, the likeliest first."""
+        self._require([text], options)
         if "\n" in text:
             raise Refusal(
                 422, "several_lines", "alternatives are for one sentence; send it without line breaks"
             )
-        await self._load_detector(ask)
-        if not (names := self._router.route(text, ask).direction.models):
+        await self._load_detector(options)
+        if not (names := self._router.route(text, options).direction.models):
             return unchanged(text, "").translations
         [*before, name] = names
         queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
@@ -157,16 +166,18 @@ class Service:
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
             passed = text
             for each in before:
-                step = await self._step(self._queued(each), passed, Ask(search=ask.search), when_queued)
+                step = await self._step(
+                    self._queued(each), passed, RequestOptions(search=options.search), when_queued
+                )
                 passed = step.translations[0].text
-            continuations = partial(queued.continuations, passed, ask.prefix, _ALTERNATIVES)
+            continuations = partial(queued.continuations, passed, options.prefix, _ALTERNATIVES)
             submit = partial(continuations, deadline=self._deadline())
             begun = await submitted(submit, len(passed), when_queued)
-            asked = replace(_of_last_step(ask, before), n_best=1)
+            asked = replace(_of_last_step(options, before), n_best=1)
             return await all_of([self._step(queued, passed, asked, prefix=ids) for ids in begun])
 
         self.require_room()
-        with self._expecting([text], _ALTERNATIVES * self._beam_size([name], ask)) as [when_queued]:
+        with self._expecting([text], _ALTERNATIVES * self._beam_size([name], options)) as [when_queued]:
             found = await self._in_time(seek(when_queued))
         return [each.translations[0] for each in found]
 
@@ -185,29 +196,34 @@ class Service:
             ]
             return await self._in_time(all_of(parsing))
 
-    async def attention(self, text: str, translation: str | None, ask: Ask = Ask()) -> dict[str, Any]:
+    async def attention(
+        self, text: str, translation: str | None, options: RequestOptions = RequestOptions()
+    ) -> dict[str, Any]:
         """The document of the explorer (`explorer.page.pack_weights`) for a text of one sentence.
 
-        Args:
-            text: A sentence; to be parsed, if `ask.model` is a parser.
-            translation: Its translation, or its tree in brackets; None: the model's own.
-            ask: Direction or model.
+        The translation (if the model is a parser, the tree in brackets) is by default the model's own.
         """
-        self._require([text, translation or ""], ask)
+        self._require([text, translation or ""], options)
         if max(len(text), len(translation or "")) > _MOST_CHARACTERS_TO_LOOK_INTO:
             longest = f"{_MOST_CHARACTERS_TO_LOOK_INTO:,}"
             raise Refusal(
                 413, "too_long", f"attention is shown for {longest} characters at most; send a sentence"
             )
-        await self._load_detector(ask)
-        looking = self._model_to_look_into(text, ask)
+        await self._load_detector(options)
+        looking = self._model_to_look_into(text, options)
 
         def look() -> dict[str, Any]:
             return pack_weights(looking.attention(text, translation, for_page=True).document())
 
         self._attention_admission.require_room()
         current().admit()
-        return await self._in_time(self._attending.run(look))
+        return await self._in_time(self._attention_thread.run(look))
+
+    def search_for(self, n_best: int, names: Sequence[str]) -> SearchSettings:
+        """The models' own settings of the search, but for a beam without room for `n_best` translations."""
+        beam_sizes = [self.models[name].loaded.config.search.beam_size for name in names]
+        is_enough = all(beam_size >= n_best for beam_size in beam_sizes)
+        return SearchSettings() if is_enough else SearchSettings(beam_size=n_best)
 
     def require_room(self) -> None:
         """Admit the request, or refuse it (429) as any would be now."""
@@ -231,7 +247,7 @@ class Service:
         self,
         text: str,
         route: Route,
-        ask: Ask,
+        options: RequestOptions,
         when_queued: WhenQueued,
         tell: Callable[[str], None] | None = None,
     ) -> Translated:
@@ -243,10 +259,12 @@ class Service:
         *before, last = direction.models
         num_read = 0
         for name in before:
-            step = await self._step(self._queued(name), passed, Ask(search=ask.search), when_queued)
+            step = await self._step(
+                self._queued(name), passed, RequestOptions(search=options.search), when_queued
+            )
             passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
             notices += step.notices
-        made = await self._step(self._queued(last), passed, _of_last_step(ask, before), when_queued, tell)
+        made = await self._step(self._queued(last), passed, _of_last_step(options, before), when_queued, tell)
         found = Translated(
             made.translations,
             direction.source,
@@ -257,33 +275,33 @@ class Service:
             route.confidence,
             (*notices, *made.notices),
         )
-        self.counts.translated(found, len(text))
+        self.metrics.translated(found, len(text))
         return found
 
     async def _step(
         self,
         queued: QueuedTranslator,
         text: str,
-        ask: Ask,
+        options: RequestOptions,
         when_queued: WhenQueued = lambda: None,
         tell: Callable[[str], None] | None = None,
         prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
-        options = {**ask.search, "alignments": ask.alignments, "split_sentences": prefix is None}
+        keywords = {**options.search, "alignments": options.alignments, "split_sentences": prefix is None}
         submit = partial(
             queued.submit,
             text,
-            prefix=ask.prefix if prefix is None else prefix,
-            n_best=ask.n_best,
+            prefix=options.prefix if prefix is None else prefix,
+            n_best=options.n_best,
             deadline=self._deadline(),
             tell=tell,
-            **cast(TranslateOptions, options),
+            **cast(TranslateOptions, keywords),
         )
         return await submitted(submit, len(text), when_queued)
 
-    async def _load_detector(self, ask: Ask) -> None:
+    async def _load_detector(self, options: RequestOptions) -> None:
         """Load the detector's model, which takes a second, before the event loop would have to."""
-        if ask.source == AUTO:
+        if options.source == AUTO:
             await asyncio.to_thread(self._detector.load)
 
     def _queued(self, name: str) -> QueuedTranslator:
@@ -298,31 +316,31 @@ class Service:
                 return model.loaded
         raise Refusal(404, "no_model", "no such parser; GET /api/models lists the models")
 
-    def _model_to_look_into(self, text: str, ask: Ask) -> Translator | Parser:
-        if ask.model is not None and (named := self.models.get(ask.model)):
+    def _model_to_look_into(self, text: str, options: RequestOptions) -> Translator | Parser:
+        if options.model is not None and (named := self.models.get(options.model)):
             current().note(named.source, named.target, (named.name,))
             return named.loaded
-        names = self._router.route(text, ask).direction.models
+        names = self._router.route(text, options).direction.models
         if len(names) != 1:
             raise Refusal(
                 422, "several_models", "only the attention of a single model can be shown; name one"
             )
         return self.models[names[0]].loaded
 
-    def _beam_size(self, names: Sequence[str], ask: Ask) -> int:
+    def _beam_size(self, names: Sequence[str], options: RequestOptions) -> int:
         own = self.models[names[0]].loaded.config.search.beam_size if names else 1
-        return ask.search.get("beam_size") or own
+        return options.search.get("beam_size") or own
 
     def _deadline(self) -> float:
         return time.monotonic() + self.settings.request_seconds
 
-    def _require(self, texts: Sequence[str], ask: Ask = Ask()) -> None:
+    def _require(self, texts: Sequence[str], options: RequestOptions = RequestOptions()) -> None:
         """Refuse requests beyond the limits."""
         current().num_pending = sum(map(len, texts))
         longest = self.settings.most_characters
-        if max(map(len, [*texts, ask.prefix]), default=0) > longest:
+        if max(map(len, [*texts, options.prefix]), default=0) > longest:
             raise Refusal(413, "too_long", f"a text has more than {longest:,} characters; divide it")
-        beams = max(ask.n_best, ask.search.get("beam_size") or 1)
+        beams = max(options.n_best, options.search.get("beam_size") or 1)
         if not 1 <= beams <= MOST_BEAMS:
             raise Refusal(422, "out_of_range", f"n_best and beam_size are from 1 to {MOST_BEAMS}")
 

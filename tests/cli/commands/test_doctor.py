@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from allyouneed.cli.commands.doctor import PACKAGES
-from allyouneed.cli.options import available_devices
 from allyouneed.cli.program import main
+from allyouneed.cli.shared_options import available_devices
 from allyouneed.version import __version__
 
 

@@ -11,9 +11,10 @@ from fastapi import FastAPI
 from tests.patience import PATIENCE_SECONDS
 from tests.serve.conftest import DECODING, running
 
-from allyouneed.serve.decoding_threads import serving
 from allyouneed.serve.models import ModelSource, ServedModel, load_models
 from allyouneed.serve.protocols import libretranslate
+from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
+from allyouneed.serve.running import serving
 from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.tasks.translation.translator import Translator
 
@@ -45,6 +46,7 @@ def serve(spanish: list[ServedModel]) -> Serve:
         with serving(spanish, DECODING, settings) as service:
             app = FastAPI()
             app.include_router(libretranslate.routes(service, settings))
+            answer_errors(app, ErrorForms([libretranslate.PROTOCOL]))
             with running(app) as url, httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client:
                 yield client
 

@@ -13,12 +13,13 @@ from fastapi import FastAPI
 from tests.patience import PATIENCE_SECONDS
 from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 
-from allyouneed.serve.decoding_threads import serving
 from allyouneed.serve.directions import Direction
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols import deepl as protocol
 from allyouneed.serve.protocols.deepl import Languages
+from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.running import serving
 from allyouneed.serve.server_settings import MOST_TEXTS
 
 Offline = Callable[[str], str]
@@ -40,6 +41,7 @@ def address(served: list[ServedModel]) -> Iterator[str]:
     with serving(served, DECODING, settings) as service:
         app = FastAPI()
         app.include_router(protocol.routes(service, settings))
+        answer_errors(app, ErrorForms([protocol.PROTOCOL]))
         with running(app) as address:
             yield address
 
@@ -304,7 +306,7 @@ def test_what_is_not_served_is_answered_in_deepls_form(client: deepl.DeepLClient
 
 @pytest.mark.parametrize(("status", "expected"), [(401, 403), (422, 400), (413, 413), (429, 429), (503, 503)])
 def test_refusals_have_deepls_form(status: int, expected: int) -> None:
-    response = protocol.worded(Refusal(status, "label", "What is wrong.", {"Retry-After": "2"}))
+    response = protocol.error_response(Refusal(status, "label", "What is wrong.", {"Retry-After": "2"}))
     assert response.status_code == expected
     assert json.loads(bytes(response.body)) == {"message": "What is wrong."}
     assert response.headers["Retry-After"] == "2"

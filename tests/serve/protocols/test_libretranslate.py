@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.serve.conftest import SETTINGS
 from tests.serve.protocols.conftest import Offline, Serve
 
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.protocols import libretranslate
+from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.server_settings import MOST_TEXTS
 
 ENGLISH = "two dogs are running on the beach with a red ball"
@@ -425,5 +425,5 @@ def test_a_request_past_its_deadline_is_refused(serve: Serve, text_format: str) 
     ],
 )
 def test_refusals_of_others_are_in_libretranslates_words(refusal: Refusal, status: int, message: str) -> None:
-    response = libretranslate.ERROR_FORMS["/translate"](refusal)
+    response = libretranslate.error_response(refusal)
     assert (response.status_code, json.loads(bytes(response.body))) == (status, {"error": message})

@@ -17,10 +17,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from allyouneed.serve.admission import Admission
-from allyouneed.serve.decoding_threads import serving
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols import marian
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.running import serving
 from allyouneed.serve.service import Service
 
 Offline = Callable[[str], str]
@@ -240,7 +240,7 @@ def test_a_client_that_leaves_cancels_what_it_asked_for(
         with opened(address) as another:
             answer(another, "sun")
         assert service.num_queued_tokens == 0
-        assert service.counts.num_characters < num_lines * len(line) / 2
+        assert service.metrics.num_characters < num_lines * len(line) / 2
 
 
 def test_a_message_waits_for_room_in_the_queue(

@@ -17,11 +17,12 @@ from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 
 import allyouneed
 from allyouneed.serve.application import create_app
-from allyouneed.serve.decoding_threads import serving
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols import openai as protocol
 from allyouneed.serve.protocols.openai import read_completion
+from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.running import serving
 from allyouneed.serve.service import Service
 
 Offline = Callable[[str], str]
@@ -41,6 +42,7 @@ def address(models: list[ServedModel]) -> Iterator[str]:
     with serving(models, DECODING, settings) as service:
         app = FastAPI()
         app.include_router(protocol.routes(service, settings))
+        answer_errors(app, ErrorForms([protocol.PROTOCOL]))
         with running(app) as address:
             yield address
 
@@ -412,14 +414,14 @@ def test_a_refusal_in_a_stream_that_has_begun_is_an_error_of_the_client(
     ],
 )
 def test_refusals_have_openais_form(refusal: Refusal, status: int, kind: str, code: str) -> None:
-    response = protocol.worded(refusal)
+    response = protocol.error_response(refusal)
     error = json.loads(bytes(response.body))["error"]
     assert response.status_code == status
     assert error == {"message": refusal.message, "type": kind, "param": None, "code": code}
 
 
 def test_a_refusal_keeps_its_headers() -> None:
-    response = protocol.worded(Refusal(429, "queue_full", "busy", {"Retry-After": "2"}))
+    response = protocol.error_response(Refusal(429, "queue_full", "busy", {"Retry-After": "2"}))
     assert response.headers["Retry-After"] == "2"
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from allyouneed.serve.directions import Direction
-from allyouneed.serve.protocols.openai_instructions import (
-    Languages,
+from allyouneed.serve.protocols.openai import (
+    LanguagePair,
     languages_of,
     read_instruction,
 )
@@ -34,7 +34,7 @@ DIRECTIONS = [Direction("en", "de", ("m",)), Direction("de", "fr", ("n",))]
 )
 @pytest.mark.parametrize("text", ["A dog runs.", "Note: a dog\nruns to German: cats.\n"])
 def test_an_instruction_before_the_text_names_the_languages(
-    instruction: str, languages: Languages, text: str
+    instruction: str, languages: LanguagePair, text: str
 ) -> None:
     assert read_instruction(instruction + text) == (languages, text)
 
@@ -82,5 +82,5 @@ def test_any_other_text_is_no_instruction(text: str) -> None:
         ("", None),
     ],
 )
-def test_a_prompt_about_translating_names_one_target(prompt: str, languages: Languages | None) -> None:
+def test_a_prompt_about_translating_names_one_target(prompt: str, languages: LanguagePair | None) -> None:
     assert languages_of(prompt, DIRECTIONS) == languages

@@ -199,7 +199,7 @@ def test_of_many_wrong_fields_the_first_ones_are_looked_at(
         looked_at.append(word)
         return find(word, *arguments, **options)
 
-    monkeypatch.setattr("allyouneed.serve.errors.difflib.get_close_matches", counted)
+    monkeypatch.setattr("allyouneed.serve.refusals.difflib.get_close_matches", counted)
     found = client.post("/api/translate", json={"text": "sun"} | {f"sourc{n}": 1 for n in range(900)})
     assert found.status_code == 422
     assert 20 <= len(looked_at) <= 100

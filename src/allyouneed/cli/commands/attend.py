@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.options import AtLeastOne, Device, torch_device
 from allyouneed.cli.progress import progress
+from allyouneed.cli.shared_options import AtLeastOne, Device, torch_device
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import require_file, write_text
@@ -29,7 +29,7 @@ MeasureName = Literal["entropy", "distance", "diagonal", "previous", "next", "co
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Files:
+class AttentionFiles:
     """Files to write; without any, the measures of every head are printed."""
 
     out: Path | None = None
@@ -55,7 +55,7 @@ class Files:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Selected:
+class HeadSelection:
     """The heads to show in a figure or to list."""
 
     kind: Literal["encoder", "decoder", "cross"] | None = None
@@ -94,8 +94,8 @@ def attend(
     target: str | None = None,
     /,
     *,
-    files: Files = Files(),
-    selected: Selected = Selected(),
+    files: AttentionFiles = AttentionFiles(),
+    selected: HeadSelection = HeadSelection(),
     sort: MeasureName | None = None,
     sources: Path | None = None,
     targets: Path | None = None,
@@ -146,12 +146,12 @@ def attend(
         print(*_listed(attention.measures(), selected, sort), sep="\n")
 
 
-def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
+def _check_options(files: AttentionFiles, selected: HeadSelection, sort: str | None) -> None:
     """Reject options that would have no effect, and files that cannot be written."""
     pictures, wanted = files.pictures(), files.wanted()
     if selected.word and not pictures:
         raise UsageError("--word: is for figures; add --png, --svg or --pdf")
-    if selected != Selected() and wanted and not pictures:
+    if selected != HeadSelection() and wanted and not pictures:
         raise UsageError(
             f"--kind, --layer, --head: {' and '.join(wanted)} always has all heads; leave out these options, "
             "or add --png, --svg or --pdf to draw some heads"
@@ -166,7 +166,9 @@ def _check_options(files: Files, selected: Selected, sort: str | None) -> None:
         require_file(path)
 
 
-def _check_sentences(files: Files, source: str | None, sources: Path | None, targets: Path | None) -> None:
+def _check_sentences(
+    files: AttentionFiles, source: str | None, sources: Path | None, targets: Path | None
+) -> None:
     """Require one sentence, or else a file of sentences and no file to write."""
     if sources is None and targets is not None:
         raise UsageError(
@@ -183,7 +185,7 @@ def _check_sentences(files: Files, source: str | None, sources: Path | None, tar
         )
 
 
-def _write(attention: "Attention", files: Files, selected: Selected) -> None:
+def _write(attention: "Attention", files: AttentionFiles, selected: HeadSelection) -> None:
     from allyouneed.explorer import attention_page
     from allyouneed.tasks.attention_figures import draw_lines, shown_rows
     from allyouneed.tasks.attention_maps import Selection
@@ -231,7 +233,7 @@ def _means(model: Any, pairs: list[tuple[str, str | None]]) -> "Measures":
     return totals
 
 
-def _listed(measures: "Measures", selected: Selected, sort: str | None) -> Iterator[str]:
+def _listed(measures: "Measures", selected: HeadSelection, sort: str | None) -> Iterator[str]:
     """One line per head, with its measures; a measure that its kind lacks is empty."""
     names = list(dict.fromkeys(name for of_kind in measures.values() for name in of_kind))
     yield "\t".join(["kind", "layer", "head", *names])

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from allyouneed.cli.options import Whole
+from allyouneed.cli.shared_options import Whole
 from allyouneed.errors import notice
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from allyouneed.cli.bench_results import installed, keep, results_so_far, size_of, table
-from allyouneed.cli.options import SEVERAL, AtLeastOne, Threads
 from allyouneed.cli.progress import progress
+from allyouneed.cli.shared_options import SEVERAL, AtLeastOne, Threads
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 

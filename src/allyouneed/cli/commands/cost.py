@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allyouneed.cli.options import Positive
+from allyouneed.cli.shared_options import Positive
 from allyouneed.explorer.text_tables import figure
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from allyouneed.cli.options import Device, torch_device
 from allyouneed.cli.run_reporter import run_reporter
+from allyouneed.cli.shared_options import Device, torch_device
 from allyouneed.errors import notice
 
 if TYPE_CHECKING:

@@ -65,11 +65,7 @@ def _pair(languages: str | None) -> tuple[str, str] | None:
 
 
 def _require_on_disk(model: Path) -> None:
-    """Answer a name or URL of the hub by the command that downloads it; a local path of that name wins.
-
-    Raises:
-        UsageError: The path is such a name, or a URL.
-    """
+    """Answer a name or URL of the hub by the command that downloads it; a local path of that name wins."""
     with disk_errors(model):
         if model.exists():
             return

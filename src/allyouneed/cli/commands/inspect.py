@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-from allyouneed.cli.options import between
 from allyouneed.cli.progress import progress
+from allyouneed.cli.shared_options import between
 from allyouneed.storage.publish import require_file, write_text
 
 

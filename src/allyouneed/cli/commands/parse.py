@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from cyclopts import Parameter
 
 from allyouneed.cli.line_output import StreamOutput
-from allyouneed.cli.options import AS_USUAL, AtLeastOne, Computing, Share, Whole
-from allyouneed.cli.request_lines import STANDARD_INPUT, Account, Unread, input_windows
+from allyouneed.cli.request_lines import STANDARD_INPUT, FailureLog, Unread, input_windows
+from allyouneed.cli.shared_options import AtLeastOne, Computing, Share, Whole
 from allyouneed.data.lines import Line
 from allyouneed.errors import MAX_REPORTED, notice
 from allyouneed.storage.publish import require_file, write_text
@@ -31,7 +31,7 @@ _MOST_DRAWN = 100
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class LineOptions:
+class TreeLines:
     """Format of input and output lines."""
 
     tokenized: bool = False
@@ -59,13 +59,13 @@ def parse(
     models: list[Path],
     /,
     *,
-    lines: LineOptions = LineOptions(),
+    lines: TreeLines = TreeLines(),
     unconstrained: bool = False,
     beam_size: Whole | None = None,
     length_penalty: float | None = None,
     max_extra_tokens: Whole | None = None,
     batch_tokens: AtLeastOne = 8_192,
-    computing: Computing = AS_USUAL,
+    computing: Computing = Computing(),
 ) -> int:
     """Parse standard input, one sentence per line, into trees on standard output.
 
@@ -112,19 +112,19 @@ def parse(
     return _answer(stream, lines)
 
 
-def _answer(stream: "Stream", options: LineOptions) -> int:
+def _answer(stream: "Stream", options: TreeLines) -> int:
     """Parse standard input and return the exit code."""
     from allyouneed.tasks.parsing.parser import NO_PARSE
 
     output, trees = StreamOutput(sys.stdout.fileno()), _Trees(options)
-    account = Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
+    failures = FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     for lines in input_windows():
         for answer in stream(_request(line, options.tokenized) for line in lines):
-            told = account.told(answer)
-            parsed = NO_PARSE if isinstance(told, Failure) else told.result
-            output.write(options.rows(trees.kept(told.id, parsed)))
+            failures.record(answer)
+            parsed = NO_PARSE if isinstance(answer, Failure) else answer.result
+            output.write(options.rows(trees.kept(answer.id, parsed)))
     trees.finish()
-    return account.exit_code()
+    return failures.exit_code()
 
 
 def _request(line: Line, tokenized: bool) -> "ParseRequest | Failure":
@@ -137,7 +137,7 @@ def _request(line: Line, tokenized: bool) -> "ParseRequest | Failure":
 class _Trees:
     """Counts of parsed trees, and the first ones for a drawing."""
 
-    def __init__(self, options: LineOptions) -> None:
+    def __init__(self, options: TreeLines) -> None:
         self._options = options
         self._num_repaired = self._num_unsure = self._num_written = 0
         self._first: list[Tree] = []

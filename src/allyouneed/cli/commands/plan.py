@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from allyouneed.cli.options import NOTHING_ASKED, AtLeastOne, ConfigurationOptions, Positive, between
+from allyouneed.cli.shared_options import AtLeastOne, ConfigurationOptions, Positive, between
 from allyouneed.errors import UsageError
 from allyouneed.explorer.text_tables import figure, megabytes
 from allyouneed.symbols import MAX_ENTRIES
@@ -20,7 +20,7 @@ _TITLES = (*_TABLE3_TITLES, "vocab", "params", "paper", "FLOPs")
 
 def plan(
     *,
-    configuration: ConfigurationOptions = NOTHING_ASKED,
+    configuration: ConfigurationOptions = ConfigurationOptions(),
     vocab_size: Annotated[int, between(1, MAX_ENTRIES)] | None = None,
     length: AtLeastOne = 25,
     tflops: Positive | None = None,
@@ -49,7 +49,7 @@ def plan(
 
     entries = [f"model.{side}_vocab_size={vocab_size}" for side in ("source", "target") if vocab_size]
     if all_:
-        if configuration != NOTHING_ASKED:
+        if configuration != ConfigurationOptions():
             raise UsageError(
                 "--all shows every preset as it is; leave out --preset, --fidelity, --config and --set"
             )

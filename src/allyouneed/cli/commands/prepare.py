@@ -5,13 +5,13 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.corpus_options import NO_FILES, CorpusOptions, refuse
-from allyouneed.cli.options import Engine, Share, Whole, between, workers_of
+from allyouneed.cli.corpus_options import CorpusOptions, refuse
 from allyouneed.cli.progress import progress
+from allyouneed.cli.shared_options import Engine, Share, Whole, between, workers_of
 from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
 from allyouneed.errors import UsageError, notice
@@ -64,11 +64,7 @@ class DataOptions:
     constituents that open before a word, and one for all that end after it."""
 
     def config(self, defaults: DataConfig) -> DataConfig:
-        """The settings of a preset, overridden by the given ones.
-
-        Raises:
-            UsageError: A given setting is not for the task or the tokenizer, or out of range.
-        """
+        """The settings of a preset, overridden by the given ones."""
         from allyouneed.tasks.catalogue import TASKS, task_named
 
         given = {name: value for name, value in asdict(self).items() if not (value is None or value is False)}
@@ -93,7 +89,7 @@ def prepare(
     data: Path,
     /,
     *,
-    text: CorpusOptions = NO_FILES,
+    text: CorpusOptions = CorpusOptions(),
     task: str | None = None,
     preset: str | None = None,
     tokenizer_from: Path | None = None,
@@ -139,11 +135,12 @@ def prepare(
     public = text.public_corpus()
     config = options.config(_defaults(public, task, preset, tokenizer_from))
     task_of_data = task_named(config.task)
-    readers, say = text.readers(task_of_data, config), partial(notice, settings=["vocab_sample_bytes"])
-    told: dict[str, Any] = {"say": say, "watch": partial(_watch, task_of_data.examples)}
+    readers, watch = text.readers(task_of_data, config), partial(_watch, task_of_data.examples)
+    say = partial(notice, settings=["vocab_sample_bytes"])
+    start = partial(prepare_data, data, *readers, config, say=say, watch=watch)
     with workers_of(engine, workers) as encoders:
-        told |= {"tokenizer_from": tokenizer_from, "num_workers": encoders}
-        _tell(prepare_data(data, *readers, config, **told))
+        prepared = start(tokenizer_from=tokenizer_from, num_workers=encoders)
+    _report(prepared)
     if public:
         print(f"the paper: {public.paper_pairs} pairs")
 
@@ -195,7 +192,7 @@ def _settings_of(model: Path, task: str | None, preset: str | None) -> DataConfi
     return settings
 
 
-def _tell(prepared: "PreparedData") -> None:
+def _report(prepared: "PreparedData") -> None:
     task, files = prepared.task, prepared.task.validation_files
     if prepared.valid is None:
         notice(f"no validation data: training will not know how good the model is; give {files}", files.names)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.options import AtLeastOne, Device, torch_device
 from allyouneed.cli.run_reporter import run_reporter
+from allyouneed.cli.shared_options import AtLeastOne, Device, torch_device
 from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError, notice
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Given:
+class ExperimentInputs:
     """Inputs of an experiment."""
 
     data: Path | None = None
@@ -36,7 +36,7 @@ class Given:
     """For `table4`: trees that another parser made of raw text, for its row `other_parser`."""
 
     def inputs(self) -> "Inputs":
-        """As the experiments take them."""
+        """The inputs as the experiments take them."""
         from allyouneed.lab.paper.experiment import Inputs
 
         files = {name: getattr(self, name) for name in ("test_source", "test_reference", "test_trees")}
@@ -61,7 +61,7 @@ def reproduce(
     experiment: str,
     /,
     *,
-    given: Given = Given(),
+    given: ExperimentInputs = ExperimentInputs(),
     scale: Literal["quick", "tiny", "small", "paper"] = "tiny",
     seeds: AtLeastOne | None = None,
     rows: Annotated[list[str] | None, Parameter(consume_multiple=True)] = None,
@@ -107,7 +107,14 @@ def reproduce(
     if experiment == "index":
         return _index(
             folder,
-            unused=(given != Given(), seeds, rows, scale != "tiny", kept != KeptRows(), device != "auto"),
+            unused=(
+                given != ExperimentInputs(),
+                seeds,
+                rows,
+                scale != "tiny",
+                kept != KeptRows(),
+                device != "auto",
+            ),
         )
     return _experiment(experiment, folder, scale, given, seeds, rows or (), kept, device)
 
@@ -116,7 +123,7 @@ def _experiment(
     name: str,
     out: Path,
     scale: str,
-    given: Given,
+    given: ExperimentInputs,
     seeds: int | None,
     rows: Sequence[str],
     kept: KeptRows,
@@ -132,9 +139,9 @@ def _experiment(
     if name not in EXPERIMENTS:
         raise UsageError(f"reproduce {name}: name one of {', '.join(EXPERIMENTS)}, or index")
     experiment = EXPERIMENTS[name]
-    if kept.taken_from is not None and given == Given() and experiment.require is not None:
-        told = {"rows": bool(rows), "seeds": seeds is not None, "device": device != "auto"}
-        if unused := [option for option, is_given in told.items() if is_given]:
+    if kept.taken_from is not None and given == ExperimentInputs() and experiment.require is not None:
+        given_too = {"rows": bool(rows), "seeds": seeds is not None, "device": device != "auto"}
+        if unused := [option for option, is_given in given_too.items() if is_given]:
             raise UsageError(
                 f"{' '.join(unused)}: no row is computed without data; leave it out, or give data",
                 settings=[*unused, "data"],

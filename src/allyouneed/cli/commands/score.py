@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from allyouneed.cli.corpus_options import read_pairs_for
 from allyouneed.cli.line_output import StreamOutput
-from allyouneed.cli.options import AS_USUAL, Computing
-from allyouneed.cli.request_lines import Account, Unread
+from allyouneed.cli.request_lines import FailureLog, Unread
+from allyouneed.cli.shared_options import Computing
 from allyouneed.data.lines import read_each_line, source_name
 from allyouneed.data.tab_separated import read_each_pair
 from allyouneed.errors import DataError, UsageError, notice
@@ -32,7 +32,7 @@ def score(
     tokens: bool = False,
     length_penalty: float | None = None,
     length_normalization: Literal["gnmt", "average", "none"] | None = None,
-    computing: Computing = AS_USUAL,
+    computing: Computing = Computing(),
 ) -> int:
     """Write the log-probability of each target line given its source line (forced decoding).
 
@@ -82,9 +82,9 @@ def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, t
     """Write the answers and a summary, and return the exit code."""
     from allyouneed.training.meters import perplexity_of
 
-    output, account = StreamOutput(sys.stdout.fileno()), Account("pairs", "line {}")
+    output, failures = StreamOutput(sys.stdout.fileno()), FailureLog("pairs", "line {}")
     log_prob, num_tokens, num_pairs = 0.0, 0, 0
-    for answer in map(account.told, answers):
+    for answer in map(failures.record, answers):
         if isinstance(answer, Failure):
             output.write([""])
             continue
@@ -99,7 +99,7 @@ def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, t
         summary += f", {num_tokens:,} target tokens with the end symbols, log-probability {log_prob:.2f}"
         summary += f", perplexity {perplexity_of(-log_prob / num_tokens):.4f}"
     notice(summary)
-    return account.exit_code()
+    return failures.exit_code()
 
 
 def _requests(

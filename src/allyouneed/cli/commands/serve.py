@@ -1,7 +1,8 @@
 """`allyouneed serve`: answers requests for translations over HTTP."""
 
+import contextlib
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +11,11 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 from cyclopts import Parameter
 
 from allyouneed.cli.option_sources import SERVE_SOURCES
-from allyouneed.cli.options import AtLeastOne, Device, Port, Positive, Threads
+from allyouneed.cli.shared_options import AtLeastOne, Device, Port, Positive, Threads, torch_device
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 
 if TYPE_CHECKING:
-    from allyouneed.serve.decoding_threads import Decoding
     from allyouneed.serve.models import ModelSource
     from allyouneed.serve.server_settings import ServerSettings
 
@@ -63,7 +63,7 @@ class Limits:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Computation:
+class ServeComputing:
     """How the models compute."""
 
     precision: tuple[str, ...] = ()
@@ -87,7 +87,7 @@ def serve(
     direction: list[str] | None = None,
     access: Access = Access(),
     limits: Limits = Limits(),
-    computation: Computation = Computation(),
+    computation: ServeComputing = ServeComputing(),
     log_format: Literal["text", "json"] = "text",
     config: Path | None = None,
 ) -> None:
@@ -121,31 +121,40 @@ def serve(
     """
     from allyouneed.hardware.memory import give_back_freed_memory
 
-    try:
+    with _installed():
         from allyouneed.serve.models import load_models
         from allyouneed.serve.process import require_safe_address
+    sources = _sources(models or [], direction or [], computation)
+    require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
+    device = torch_device(computation.device)
+    give_back_freed_memory()
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a server that reads things again
+    with ThreadPoolExecutor(1, "loading") as thread:
+        loading = thread.submit(load_models, sources, None, device)
+        with _installed():
+            from allyouneed.serve.running import DecodingThreads, run  # the web framework takes a while, too
+
+        loaded = loading.result()
+    threads = DecodingThreads(computation.workers, computation.batch_tokens, device)
+    run(loaded, threads, settings, log_format)
+
+
+@contextlib.contextmanager
+def _installed() -> Iterator[None]:
+    """Report a package that the imports of the block lack."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise UsageError(
             f"serve needs {error.name}; install it with: pip install 'allyouneed[serve]'"
         ) from None
-    sources = _sources(models or [], direction or [], computation)
-    require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
-    decoding = _decoding(computation)
-    give_back_freed_memory()
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a server that reads things again
-    with ThreadPoolExecutor(1, "loading") as thread:
-        loading = thread.submit(load_models, sources, None, decoding.device)
-        from allyouneed.serve.running import run  # the web framework takes a while, too
-
-        loaded = loading.result()
-    run(loaded, decoding, settings, log_format)
 
 
 def _sources(
-    models: Sequence[Path], direction: Sequence[str], computation: Computation
+    models: Sequence[Path], direction: Sequence[str], computation: ServeComputing
 ) -> "list[ModelSource]":
     """The models to be served, each with its own settings."""
-    from allyouneed.serve.models import ModelSource, direction_of, with_own
+    from allyouneed.serve.models import ModelSource, direction_of, with_settings
     from allyouneed.serve.server_settings import MOST_BEAMS
 
     given = [*map(ModelSource, models), *map(direction_of, direction)]
@@ -153,19 +162,11 @@ def _sources(
         raise UsageError("no model is named; name a run or a model folder: allyouneed serve runs/first")
     precisions = {each: each for each in get_args(DecodingPrecision)}
     beam_sizes = {str(each): each for each in range(1, MOST_BEAMS + 1)}
-    return with_own(
+    return with_settings(
         given,
         _by_model("--precision", computation.precision, precisions),
         _by_model("--beam-size", computation.beam_size, beam_sizes),
     )
-
-
-def _decoding(computation: Computation) -> "Decoding":
-    from allyouneed.cli.options import torch_device
-    from allyouneed.serve.decoding_threads import Decoding
-
-    device = torch_device(computation.device)
-    return Decoding(None, computation.workers, computation.batch_tokens, device)
 
 
 def _by_model(option: str, given: Sequence[str], choices: Mapping[str, Choice]) -> dict[str, Choice]:

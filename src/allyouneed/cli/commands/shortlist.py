@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from allyouneed.cli.options import AtLeastOne
+from allyouneed.cli.shared_options import AtLeastOne
 from allyouneed.errors import notice
 
 

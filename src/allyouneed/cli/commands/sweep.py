@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from allyouneed.cli.corpus_options import read_held_out
-from allyouneed.cli.options import SEVERAL, AtLeastOne, Device, torch_device
+from allyouneed.cli.shared_options import SEVERAL, AtLeastOne, Device, torch_device
 from allyouneed.errors import DataError, notice
 
 if TYPE_CHECKING:

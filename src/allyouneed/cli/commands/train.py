@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from allyouneed.cli.options import (
-    NOTHING_ASKED,
-    NOTHING_CONTINUED,
+from allyouneed.cli.run_reporter import RunReporter, TensorBoard
+from allyouneed.cli.shared_options import (
     ConfigurationOptions,
     ContinuationOptions,
     Device,
@@ -18,7 +17,6 @@ from allyouneed.cli.options import (
     Whole,
     torch_device,
 )
-from allyouneed.cli.run_reporter import RunReporter, TensorBoard
 from allyouneed.config.environment import num_processes
 from allyouneed.errors import UsageError, notice, talk
 
@@ -33,8 +31,8 @@ def train(
     /,
     *,
     data: Path,
-    configuration: ConfigurationOptions = NOTHING_ASKED,
-    continuation: ContinuationOptions = NOTHING_CONTINUED,
+    configuration: ConfigurationOptions = ConfigurationOptions(),
+    continuation: ContinuationOptions = ContinuationOptions(),
     steps: Whole | None = None,
     minutes: Positive | None = None,
     precision: Literal["float32", "bfloat16"] | None = None,
@@ -156,7 +154,7 @@ def _chosen(
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.runs.initial_model import continue_from
 
-    if options == NOTHING_ASKED and continuation == NOTHING_CONTINUED and not settings:
+    if options == ConfigurationOptions() and continuation == ContinuationOptions() and not settings:
         return None
     _refuse_settings_of_data(options.set_ or ())
 

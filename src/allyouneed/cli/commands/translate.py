@@ -11,18 +11,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.line_output import LineOutput, StreamOutput, resumed_output
-from allyouneed.cli.options import (
-    AS_THE_MODEL_SAYS,
-    AS_USUAL,
+from allyouneed.cli.line_output import LineOutput, StreamOutput, parts_output, resumed_output
+from allyouneed.cli.request_lines import (
+    STANDARD_INPUT,
+    FailureLog,
+    Format,
+    JsonLines,
+    PlainText,
+    input_windows,
+)
+from allyouneed.cli.shared_options import (
     AtLeastOne,
     Computing,
     Engine,
     Outputs,
     SearchOptions,
 )
-from allyouneed.cli.part_output import parts_output
-from allyouneed.cli.request_lines import STANDARD_INPUT, Account, Format, JsonLines, PlainText, input_windows
 from allyouneed.data.structure import structure_in
 from allyouneed.errors import DataError, UsageError, in_flags, notice
 from allyouneed.storage.publish import MANIFEST, sha256_of
@@ -49,7 +53,7 @@ _WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class LineOptions:
+class TextLines:
     """Format of input and output lines."""
 
     n_best: Outputs | None = None
@@ -89,11 +93,7 @@ class LineOptions:
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
     def settings(self) -> dict[str, Any]:
-        """What the translator has to know.
-
-        Raises:
-            UsageError: Options contradict each other.
-        """
+        """The options for the translator; an error if options contradict each other."""
         self.form()
         return {
             "n_best": self.n_best or 1,
@@ -107,13 +107,13 @@ def translate(
     models: list[Path],
     /,
     *,
-    search: Annotated[SearchOptions, Parameter(name="*")] = AS_THE_MODEL_SAYS,
-    lines: LineOptions = LineOptions(),
+    search: Annotated[SearchOptions, Parameter(name="*")] = SearchOptions(),
+    lines: TextLines = TextLines(),
     batch_tokens: AtLeastOne = 8_192,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
     engine: Engine = "local",
-    computing: Computing = AS_USUAL,
+    computing: Computing = Computing(),
 ) -> int:
     """Translate standard input, line by line, to standard output.
 
@@ -210,20 +210,20 @@ def _require_plain(request: TranslationRequest | Failure) -> None:
 
 
 def _answer(
-    lines: LineOptions,
+    lines: TextLines,
     windows: "Iterator[Iterable[Line]]",
     output: LineOutput,
     stream: "Stream",
     checks: "list[Check]",
 ) -> int:
     """Translate the lines and return the exit code."""
-    form, account = lines.form(), Account(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
+    form, failures = lines.form(), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     for window in windows:
         requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
             if lines.strict:
                 _require_plain(asked.request)
-            output.write(form.write(asked, account.told(answer)))
+            output.write(form.write(asked, failures.record(answer)))
             if isinstance(answer, Failure) or isinstance(asked.request, Failure):
                 continue
             for check in [*checks]:
@@ -231,30 +231,24 @@ def _answer(
                     notice(f"{STANDARD_INPUT}:{answer.id}: {found} (later texts are not checked)")
                     checks.remove(check)
     output.finish()
-    return account.exit_code()
+    return failures.exit_code()
 
 
 def _on_cluster(
     stack: contextlib.ExitStack, models: list[Path], shortlist: Path | None, computing: Computing
 ) -> "ClusterTranslator":
-    """What translates on a cluster, which ends with the stack."""
+    """A translator on a cluster, which ends with the stack."""
     from allyouneed.hardware.cluster import Cluster
     from allyouneed.runs.cluster_translation import ClusterTranslator
 
     cores = None if computing.workers is None else computing.workers * computing.threads
     cluster = stack.enter_context(Cluster(cores))
-    return ClusterTranslator(
-        cluster,
-        models,
-        shortlist=shortlist,
-        device=computing.device,
-        precision=computing.precision,
-        threads=computing.threads,
-    )
+    computed = {name: getattr(computing, name) for name in ("device", "precision", "threads")}
+    return ClusterTranslator(cluster, models, shortlist=shortlist, **computed)
 
 
-def _request(directories: list[Path], lines: LineOptions, asked: dict[str, Any], computing: Computing) -> str:
-    """What the answers depend on but the input."""
+def _request(directories: list[Path], lines: TextLines, asked: dict[str, Any], computing: Computing) -> str:
+    """The models and options that answers depend on."""
     manifests = [sha256_of(directory / MANIFEST) for directory in directories]
     computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
     form = replace(lines, parts=None, strict=False)
@@ -262,7 +256,7 @@ def _request(directories: list[Path], lines: LineOptions, asked: dict[str, Any],
 
 
 @contextlib.contextmanager
-def _output(lines: LineOptions, request: Callable[[], str]) -> Iterator[LineOutput]:
+def _output(lines: TextLines, request: Callable[[], str]) -> Iterator[LineOutput]:
     """Standard output, or the file or folder to continue."""
     if lines.parts is not None:
         from allyouneed.cli.progress import progress  # which takes a while

@@ -13,11 +13,11 @@ from starlette.datastructures import ImmutableMultiDict
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
 from allyouneed.language_codes import closest_code, spoken_language, standard_code
-from allyouneed.serve.ask import Ask
 from allyouneed.serve.directions import Direction, between
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.html_text import HTML, XML, Dialect, HtmlText, xml_fault
-from allyouneed.serve.protocols.endpoints import Answer, always, in_json, read_form
+from allyouneed.serve.protocols.protocol import Protocol, always, read_form, router_of
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions
 from allyouneed.serve.server_settings import MOST_FIELDS, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
 
@@ -37,12 +37,7 @@ _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 class Languages:
-    """The served languages by DeepL's codes, which are read in any case.
-
-    Args:
-        names: Code -> English name of each language.
-        directions: What the models translate.
-    """
+    """The served languages by DeepL's codes, which are read in any case; `names` are in English."""
 
     def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
         self._names = names
@@ -51,18 +46,13 @@ class Languages:
         self._targets = list(dict.fromkeys(each.target for each in directions))
 
     def target(self, code: str) -> str:
-        """Return the models' code of a target language or of the closest variant.
-
-        Raises:
-            Refusal: The language is not served.
-        """
+        """Return the models' code of a target language or of the closest variant; refuse others."""
         return _served(closest_code(code, self._targets), "target_lang")
 
     def direction(self, source: str, target: str) -> Direction:
-        """Return the direction between two languages; between one and itself, it has no models.
+        """Return the direction between two languages, which is refused if no model translates in it.
 
-        Raises:
-            Refusal: A language is not served, or no model translates in this direction.
+        Between a language and itself, it has no models.
         """
         to = self.target(target)
         origin = _served(closest_code(source, [*self._sources, to], is_source=True), "source_lang")
@@ -126,8 +116,8 @@ _NOT_SERVED: Final = (
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a request to translate asks for."""
+class TranslationFields:
+    """The fields of a request to translate."""
 
     texts: list[str]
     source: str | None
@@ -146,11 +136,10 @@ class Asked:
     """Type of the model, of which a server like this has only one."""
 
 
-def read_translation(values: Values, most_characters: int) -> Asked:
+def read_translation(values: Values, most_characters: int) -> TranslationFields:
     """Read the fields of a request to translate; unknown ones are ignored, as by DeepL.
 
-    Raises:
-        Refusal: A field is missing, has a value that DeepL does not know, or asks for what is not served.
+    Refuses missing fields, values that DeepL does not know, and features that are not served.
     """
     for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
@@ -161,7 +150,7 @@ def read_translation(values: Values, most_characters: int) -> Asked:
         if name in values:
             raise Refusal(400, "not_served", f"'{name}' is not supported: this server only translates texts.")
     model_type = values.get("model_type")
-    return Asked(
+    return TranslationFields(
         _texts(values.get("text"), most_characters),
         _code(values, "source_lang"),
         _code(values, "target_lang") or "",
@@ -179,11 +168,7 @@ def unsupported(name: str) -> Refusal:
 
 
 async def read_values(request: Request) -> Values:
-    """Read the fields that have a value: of a JSON object or a form, and of the query.
-
-    Raises:
-        Refusal: The body is not what its content type says.
-    """
+    """Read the fields that have a value: of a JSON object or a form, and of the query."""
     found = {name: _listed(name, request.query_params.getlist(name)) for name in request.query_params}
     if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/json":
         found |= _json_object(await request.body())
@@ -248,8 +233,8 @@ _STATUS: Final = {401: 403, 422: 400}
 
 def routes(service: Service, settings: ServerSettings) -> APIRouter:
     """The endpoints."""
-    endpoints, router = _Endpoints(service, settings), APIRouter(prefix="/v2")
-    answers: list[tuple[list[str], str, Answer]] = [
+    endpoints = _Endpoints(service, settings)
+    answers = [
         (["POST"], "/translate", endpoints.translate),
         (["GET", "POST"], "/languages", endpoints.languages),
         (["GET", "POST"], "/usage", endpoints.usage),
@@ -257,19 +242,18 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         (["GET"], "/glossary-language-pairs", always({"supported_languages": []})),
         (_METHODS, "/{path:path}", _not_served),
     ]
-    for methods, path, answer in answers:
-        router.add_api_route(path, in_json(answer, worded), methods=methods, include_in_schema=False)
-    return router
+    return router_of(answers, prefix="/v2")
 
 
-def worded(refusal: Refusal) -> JSONResponse:
-    """A refusal in DeepL's form."""
+def error_response(refusal: Refusal) -> JSONResponse:
+    """The response for a refusal, in DeepL's form."""
     status = _STATUS.get(refusal.status, refusal.status)
     return JSONResponse({"message": refusal.message}, status, refusal.headers)
 
 
-ERROR_FORMS: Final = {"/v2": worded, "/v3": worded}
-"""The form of refusals for the paths of this protocol, and for those below them."""
+PROTOCOL: Final = Protocol(
+    "deepl", routes, error_response, error_paths=("/v2", "/v3"), token_scheme="deepl-auth-key"
+)
 
 
 class _Endpoints:
@@ -281,16 +265,16 @@ class _Endpoints:
 
     async def translate(self, request: Request) -> dict[str, Any]:
         """Translate texts."""
-        asked = read_translation(await read_values(request), self._settings.most_characters)
-        self._languages.target(asked.target)  # is served
-        passages = await asyncio.to_thread(_passages, asked)
-        directions = await self._directions(passages, asked)
+        fields = read_translation(await read_values(request), self._settings.most_characters)
+        self._languages.target(fields.target)  # is served
+        passages = await asyncio.to_thread(_passages, fields)
+        directions = await self._directions(passages, fields)
         for direction in dict.fromkeys(directions):
             ones = [passage for passage, its in zip(passages, directions, strict=True) if its == direction]
             await self._translate(ones, direction)
         return {
             "translations": [
-                _result(asked, passage, shown(direction.source))
+                _result(fields, passage, shown(direction.source))
                 for passage, direction in zip(passages, directions, strict=True)
             ]
         }
@@ -306,18 +290,18 @@ class _Endpoints:
     async def usage(self, _: Request) -> dict[str, int]:
         """The number of characters translated since the start."""
         return {
-            "character_count": self._service.counts.num_characters,
+            "character_count": self._service.metrics.num_characters,
             "character_limit": _UNLIMITED,
         }
 
-    async def _directions(self, passages: Sequence["_Passage"], asked: Asked) -> list[Direction]:
+    async def _directions(self, passages: Sequence["_Passage"], fields: TranslationFields) -> list[Direction]:
         """The direction of each text, whose source language is given or detected."""
-        if asked.source is not None:
-            return [self._languages.direction(asked.source, asked.target)] * len(passages)
+        if fields.source is not None:
+            return [self._languages.direction(fields.source, fields.target)] * len(passages)
 
         def detect() -> list[Direction]:
             texts = ["\n".join(each.parts)[: self._settings.most_characters] for each in passages]
-            return [self._service.route(text, asked.target).direction for text in texts]
+            return [self._service.route(text, fields.target).direction for text in texts]
 
         return await asyncio.to_thread(detect)  # the first time, it takes a second
 
@@ -326,7 +310,9 @@ class _Endpoints:
         if not direction.models:
             return
         parts = [part for each in passages for part in each.parts]
-        translations = iter(await self._service.translate_all(parts, Ask(direction.source, direction.target)))
+        translations = iter(
+            await self._service.translate_all(parts, RequestOptions(direction.source, direction.target))
+        )
         for each in passages:
             each.translations = [next(translations).translations[0].text for _ in each.parts]
 
@@ -334,11 +320,11 @@ class _Endpoints:
 class _Passage:
     """A text of a request, and its parts that are translated: all of it, or what is between tags."""
 
-    def __init__(self, text: str, asked: Asked) -> None:
+    def __init__(self, text: str, fields: TranslationFields) -> None:
         self.original = text
-        self._document = HtmlText(text, asked.dialect) if asked.dialect else None
+        self._document = HtmlText(text, fields.dialect) if fields.dialect else None
         parts = self._document.texts if self._document else [text]
-        self.parts = [_LINE_BREAK.sub(" ", part) for part in parts] if asked.joins_lines else parts
+        self.parts = [_LINE_BREAK.sub(" ", part) for part in parts] if fields.joins_lines else parts
         self.translations: list[str] | None = None
         """Translations of the parts, if the text is in another language."""
 
@@ -352,28 +338,24 @@ class _Passage:
         return self._document.with_translations(self.translations)
 
 
-def _passages(asked: Asked) -> list[_Passage]:
-    """The texts of a request.
-
-    Raises:
-        Refusal: A text that is to be XML is not well-formed.
-    """
-    for number, text in enumerate(asked.texts, start=1):
-        if asked.is_xml and (fault := xml_fault(text)):
+def _passages(fields: TranslationFields) -> list[_Passage]:
+    """The texts of a request; a text that is to be XML, and is not well-formed, is refused."""
+    for number, text in enumerate(fields.texts, start=1):
+        if fields.is_xml and (fault := xml_fault(text)):
             message = (
                 f"Tag handling parsing failed, please check input. Text {number}, {fault}; "
                 "write & and < as &amp; and &lt; and close all tags, or set 'tag_handling' to 'html'."
             )
             raise Refusal(400, "xml", message)
-    return [_Passage(text, asked) for text in asked.texts]
+    return [_Passage(text, fields) for text in fields.texts]
 
 
-def _result(asked: Asked, passage: _Passage, source: str) -> dict[str, Any]:
+def _result(fields: TranslationFields, passage: _Passage, source: str) -> dict[str, Any]:
     result: dict[str, Any] = {"detected_source_language": source, "text": passage.text}
-    if asked.has_billed_characters:
+    if fields.has_billed_characters:
         result["billed_characters"] = len(passage.original)
-    if asked.model_type is not None:
-        result["model_type_used"] = asked.model_type
+    if fields.model_type is not None:
+        result["model_type_used"] = fields.model_type
     return result
 
 

@@ -9,16 +9,15 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from allyouneed.config.run import SearchSettings
 from allyouneed.data.strict_json import parse_object
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError
 from allyouneed.language_codes import closest_code, standard_code
-from allyouneed.serve.ask import Ask
 from allyouneed.serve.directions import AUTO, Direction, Route, between, to_itself
-from allyouneed.serve.errors import Refusal
 from allyouneed.serve.html_text import HtmlText
-from allyouneed.serve.protocols.endpoints import Answer, always, in_json, read_form
+from allyouneed.serve.protocols.protocol import Answer, Protocol, always, read_form, router_of
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_FIELDS, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
 
@@ -27,26 +26,15 @@ UNKNOWN: Final = "en"
 """The language that LibreTranslate names, with confidence 0, for a text that has none."""
 
 
-class Languages:
-    """The served languages by LibreTranslate's codes.
-
-    Every language can also be "translated" to itself.
-
-    Args:
-        names: Code -> English name of each language.
-        directions: What the models translate.
-    """
+class _Languages:
+    """The served languages by LibreTranslate's codes; each can also be "translated" to itself."""
 
     def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
         self._names = names
         self._directions = directions
 
     def direction(self, source: str, target: str) -> Direction:
-        """Return the direction between two languages; between one and itself, it has no models.
-
-        Raises:
-            Refusal: A language is not served, or no model translates in this direction.
-        """
+        """Return the direction between two languages, which is refused if no model translates in it."""
         codes = self.require(source, is_source=True), self.require(target)
         if found := between(self._directions, source, target):
             return found
@@ -55,11 +43,7 @@ class Languages:
         raise Refusal(400, "no_direction", message)
 
     def require(self, code: str, *, is_source: bool = False) -> str:
-        """Return the models' code of a language.
-
-        Raises:
-            Refusal: The language is not served.
-        """
+        """Return the models' code of a language, which is refused if it is not served."""
         if (found := closest_code(code, self._names, is_source=is_source)) is None:
             raise Refusal(400, "no_language", f"{code.lower()[:_MOST_CHARACTERS]} is not supported")
         return found
@@ -160,11 +144,7 @@ class Fields:
     are_json: bool
 
     def texts(self) -> str | list[str]:
-        """Return `q`, in a form with line feeds as line ends.
-
-        Raises:
-            Refusal: It is missing, or not text.
-        """
+        """Return `q`, in a form with line feeds as line ends; refuse it if it is missing or no text."""
         text = self.values.get("q")
         if not text:
             raise missing("q")
@@ -176,22 +156,14 @@ class Fields:
         return texts if isinstance(text, list) else texts[0]
 
     def language(self, name: Literal["source", "target"]) -> str:
-        """Return a language code.
-
-        Raises:
-            Refusal: It is missing.
-        """
+        """Return a language code; refuse a request without it."""
         code = self.values.get(name)
         if not code:
             raise missing(name)
         return str(code)
 
     def num_alternatives(self) -> int:
-        """Return the number of translations wanted besides the best one.
-
-        Raises:
-            Refusal: It is not a number, or too large.
-        """
+        """Return the number of translations wanted besides the best one; refuse one that is too large."""
         most = MOST_BEAMS - 1
         try:
             number = max(0, int(self.values.get("alternatives", 0)))
@@ -202,11 +174,7 @@ class Fields:
         return number
 
     def is_html(self) -> bool:
-        """Whether the format is HTML.
-
-        Raises:
-            Refusal: The format is unknown.
-        """
+        """Whether the format is HTML; refuse unknown ones."""
         text_format = self.values.get("format") or "text"
         if text_format not in ("text", "html"):
             raise Refusal(400, "unknown_format", f"{text_format} format is not supported")
@@ -214,11 +182,7 @@ class Fields:
 
 
 def require_sizes(texts: str | list[str], most_characters: int) -> None:
-    """Check the number of texts and their lengths.
-
-    Raises:
-        Refusal: There are too many, or one is too long.
-    """
+    """Refuse too many texts, and texts that are too long."""
     each = [texts] if isinstance(texts, str) else texts
     for size, limit in ((len(each), MOST_TEXTS), (max(map(len, each)), most_characters)):
         if size > limit:
@@ -239,9 +203,6 @@ async def read_fields(request: Request) -> Fields:
     """Read the fields of a request: a JSON object, or the query and a form, of which the query comes first.
 
     Several `q` make a list; of other equal fields, the first one counts.
-
-    Raises:
-        Refusal: The body is not what its content type says.
     """
     kind = request.headers.get("Content-Type", "").split(";")[0].strip().lower()
     if kind == _JSON or (kind.startswith("application/") and kind.endswith("+json")):
@@ -262,8 +223,6 @@ def _json_object(body: bytes) -> dict[str, Any]:
     raise Refusal(400, "not_json", "Invalid JSON format" + (f": {reason}" if reason else ""))
 
 
-OPEN_PATHS: Final = frozenset({"/languages", "/frontend/settings", "/health", "/spec"})
-"""Paths for which clients send no token even if they have one."""
 _NO_KEY: Final = Refusal(400, "no_key", "Please contact the server operator to get an API key")
 _WRONG_KEY: Final = Refusal(403, "wrong_key", "Invalid API key")
 _MOST_DETECTIONS: Final = 3
@@ -274,29 +233,25 @@ _NO_SUGGESTIONS: Final = "Suggestions are disabled on this server."
 
 def routes(service: Service, settings: ServerSettings) -> APIRouter:
     """The endpoints."""
-    endpoints, router = _Endpoints(service, settings), APIRouter()
-    answers: list[tuple[str, str, Answer]] = [
-        ("POST", "/translate", endpoints.translate),
-        ("POST", "/detect", endpoints.detect),
-        ("GET", "/languages", endpoints.languages),
-        ("GET", "/frontend/settings", endpoints.frontend_settings),
-        ("GET", "/health", always({"status": "ok"})),
-        ("GET", "/spec", always(SPECIFICATION)),
-        ("POST", "/suggest", _switched_off(403, _NO_SUGGESTIONS)),
-        ("POST", "/translate_file", _switched_off(403, _NO_FILES)),
-        ("GET", "/download_file/{name}", _switched_off(400, _NO_FILES)),
+    endpoints = _Endpoints(service, settings)
+    answers = [
+        (["POST"], "/translate", endpoints.translate),
+        (["POST"], "/detect", endpoints.detect),
+        (["GET", "HEAD"], "/languages", endpoints.languages),
+        (["GET", "HEAD"], "/frontend/settings", endpoints.frontend_settings),
+        (["GET", "HEAD"], "/health", always({"status": "ok"})),
+        (["GET", "HEAD"], "/spec", always(SPECIFICATION)),
+        (["POST"], "/suggest", _switched_off(403, _NO_SUGGESTIONS)),
+        (["POST"], "/translate_file", _switched_off(403, _NO_FILES)),
+        (["GET", "HEAD"], "/download_file/{name}", _switched_off(400, _NO_FILES)),
     ]
-    for method, path, answer in answers:
-        methods = [method, "HEAD"] if method == "GET" else [method]
-        router.add_api_route(path, in_json(answer, worded), methods=methods, include_in_schema=False)
-    return router
+    return router_of(answers)
 
 
-def worded(refusal: Refusal) -> JSONResponse:
-    """A refusal in LibreTranslate's form.
+def error_response(refusal: Refusal) -> JSONResponse:
+    """The response for a refusal, in LibreTranslate's form.
 
-    Args:
-        refusal: One of 401 is of a missing token if its label begins with "no", else of a wrong one.
+    A refusal of 401 is of a missing token if its label begins with "no", else of a wrong one.
     """
     if refusal.status == 401:
         refusal = _NO_KEY if refusal.label.startswith("no") else _WRONG_KEY
@@ -305,20 +260,17 @@ def worded(refusal: Refusal) -> JSONResponse:
     return JSONResponse({"error": message}, status, refusal.headers)
 
 
-ERROR_FORMS: Final = dict.fromkeys(
-    (
-        "/translate",
-        "/detect",
-        "/languages",
-        "/frontend",
-        "/spec",
-        "/suggest",
-        "/translate_file",
-        "/download_file",
+PROTOCOL: Final = Protocol(
+    "libretranslate",
+    routes,
+    error_response,
+    error_paths=(
+        *("/translate", "/detect", "/languages", "/frontend", "/spec"),
+        *("/suggest", "/translate_file", "/download_file"),
     ),
-    worded,
+    open_paths=frozenset({"/languages", "/frontend/settings", "/health", "/spec"}),
+    token_fields={("http", "/translate"): "api_key", ("http", "/detect"): "api_key"},
 )
-"""The form of refusals for the paths of this protocol, and for those below them."""
 
 
 class _Endpoints:
@@ -326,7 +278,7 @@ class _Endpoints:
 
     def __init__(self, service: Service, settings: ServerSettings) -> None:
         self._service, self._settings = service, settings
-        self._languages = Languages(service.languages, service.directions)
+        self._languages = _Languages(service.languages, service.directions)
 
     async def translate(self, request: Request) -> dict[str, Any]:
         """Translate a text or a list of them, as text or as HTML."""
@@ -363,7 +315,7 @@ class _Endpoints:
         return self._languages.description()
 
     async def frontend_settings(self, _: Request) -> dict[str, Any]:
-        """What LibreTranslate's page and the clients that imitate it ask for."""
+        """The settings for LibreTranslate's page and the clients that imitate it."""
         needs_key = self._settings.token is not None
         return {
             "charLimit": self._settings.most_characters,
@@ -392,16 +344,10 @@ class _Endpoints:
         """The translations of each text, best first."""
         if not direction.models:
             return [[text] for text in texts]
-        search = self._search(direction, n_best)
-        ask = Ask(direction.source, direction.target, n_best=n_best, search=search)
-        translated = await self._service.translate_all(texts, ask)
+        search = self._service.search_for(n_best, direction.models)
+        options = RequestOptions(direction.source, direction.target, n_best=n_best, search=search)
+        translated = await self._service.translate_all(texts, options)
         return [[hypothesis.text for hypothesis in each.translations] for each in translated]
-
-    def _search(self, direction: Direction, n_best: int) -> SearchSettings:
-        """The models' own settings, but for a beam that is too small."""
-        models = [self._service.models[name].loaded for name in direction.models]
-        is_enough = all(model.config.search.beam_size >= n_best for model in models)
-        return SearchSettings() if is_enough else SearchSettings(beam_size=n_best)
 
 
 class _Passages:

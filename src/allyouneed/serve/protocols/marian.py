@@ -18,10 +18,11 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from allyouneed.serve.ask import Ask, Translated
 from allyouneed.serve.directions import Direction, closest
-from allyouneed.serve.errors import Refusal, own_form
 from allyouneed.serve.exchanges import current
+from allyouneed.serve.protocols.protocol import Protocol
+from allyouneed.serve.refusals import Refusal, own_form
+from allyouneed.serve.request_options import RequestOptions, Translated
 from allyouneed.serve.server_settings import MOST_BODY_BYTES, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
 
@@ -33,7 +34,7 @@ _MOST_REASON_BYTES: Final = 123
 _MOST_WAITING_CHARACTERS: Final = MOST_BODY_BYTES
 """Number of characters of unanswered messages above which a connection is not read from."""
 _CHARACTERS_PER_MESSAGE: Final = 64
-"""What a message counts besides its text: also many empty ones take memory."""
+"""Size of a message besides its text, as also many empty ones take memory."""
 _STOPPING: Final = 1012
 
 
@@ -50,9 +51,12 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
             await socket.send_denial_response(own_form(refusal))
             return
         await socket.accept()
-        await _Connection(socket, service, Ask(direction.source, direction.target)).serve()
+        await _Connection(socket, service, RequestOptions(direction.source, direction.target)).serve()
 
     return router
+
+
+PROTOCOL: Final = Protocol("marian", routes, token_fields={("websocket", PATH): "token"})
 
 
 def close_code(refusal: Refusal) -> int:
@@ -71,8 +75,8 @@ def lines_of(message: str) -> list[str]:
 class _Connection:
     """A socket that has been accepted."""
 
-    def __init__(self, socket: WebSocket, service: Service, ask: Ask) -> None:
-        self._socket, self._service, self._ask = socket, service, ask
+    def __init__(self, socket: WebSocket, service: Service, options: RequestOptions) -> None:
+        self._socket, self._service, self._options = socket, service, options
         self._messages: asyncio.Queue[str | None] = asyncio.Queue()
         """Messages to be answered; None: the last has been received."""
         self._num_waiting_characters = self._num_unanswered = 0
@@ -148,7 +152,7 @@ class _Connection:
         end = clock.time() + self._service.settings.request_seconds
         while True:
             try:
-                return await self._service.translate(texts, self._ask)
+                return await self._service.translate(texts, self._options)
             except Refusal as refusal:
                 seconds = float(refusal.headers.get("Retry-After", 1))
                 if refusal.status != 429 or clock.time() + seconds > end:

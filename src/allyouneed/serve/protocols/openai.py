@@ -1,27 +1,29 @@
-"""The part of OpenAI's protocol that its clients need for chat (https://platform.openai.com/docs/api-reference)."""
+"""The part of OpenAI's protocol that its clients need for chat (https://platform.openai.com/docs/api-reference).
+
+Of instructions, only the languages are followed. The user's text may begin with one, such as "Translate to
+German:", which ends in a colon and is not translated. Otherwise the system's messages count: they are never
+translated, and choose the languages if they speak of translating and name one target, as in "from English to
+German", "English-German", "into German", or `en-de`.
+"""
 
 import json
+import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from allyouneed.config.run import SearchSettings
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
-from allyouneed.serve.ask import Ask, Translated
-from allyouneed.serve.directions import AUTO, Direction, closest
-from allyouneed.serve.errors import Refusal
+from allyouneed.serve.directions import AUTO, NAMED, Direction, closest, language_code
 from allyouneed.serve.exchanges import current
-from allyouneed.serve.protocols.openai_instructions import (
-    Languages,
-    languages_of,
-    read_instruction,
-)
+from allyouneed.serve.protocols.protocol import Answer, Protocol, router_of
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions, Translated
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_FIELDS, ServerSettings
 from allyouneed.serve.service import Service
 from allyouneed.tasks.translation.outputs import Translation
@@ -42,14 +44,7 @@ _MOST_STOPS: Final = 4
 
 
 class Wrong(Refusal):
-    """A refused field.
-
-    Args:
-        param: Its name.
-        message: What is wrong with it.
-        status: HTTP status code.
-        label: OpenAI's name for the reason, if it has one.
-    """
+    """A refused field; its label is OpenAI's name for the reason, if it has one."""
 
     def __init__(self, param: str | None, message: str, status: int = 400, label: str = "") -> None:
         super().__init__(status, label, message)
@@ -58,7 +53,7 @@ class Wrong(Refusal):
 
 @dataclass(frozen=True)
 class Completion:
-    """What a request asks for."""
+    """A request for a chat completion."""
 
     model: str
     text: str
@@ -78,17 +73,14 @@ class Completion:
         return (text[: min(found)[1]], True) if found else (text, False)
 
     def certain(self, text: str) -> str:
-        """What is shown of a translation that goes on: not its last characters, which may begin a stop."""
+        """The part of an unfinished translation to show: its last characters may begin a stop."""
         shown, is_cut = self.cut(text)
         kept = 0 if is_cut else max(map(len, self.stops), default=1) - 1
         return shown[: max(0, len(shown) - kept)]
 
 
 def read_completion(body: bytes) -> Completion:
-    """Read a request for a chat completion.
-
-    Fields of sampling, accounts and other servers are ignored, as by other servers of this protocol: a search
-    for the best translation has no use for them.
+    """Read a request for a chat completion; fields that have no use for a search are ignored.
 
     Raises:
         Wrong: It is not JSON, or a field is missing or has a value that is not supported.
@@ -201,7 +193,59 @@ def _boolean(fields: Mapping[str, Any], name: str) -> bool:
     return value
 
 
-Answer = Callable[[Request], Awaitable[Response]]
+LanguagePair = tuple[str | None, str]
+"""Codes of the source language, if it is named, and of the target language."""
+
+_MOST_PROMPT_CHARACTERS: Final = 4_000
+"""Number of characters of the system's messages that are looked at: all of a long one would take seconds."""
+_NAME: Final = rf"\b(?:{'|'.join(sorted(NAMED, key=len, reverse=True)).replace(' ', '[ ]')})\b"
+_LANGUAGE: Final = rf"(?:{_NAME}|\b[a-z]{{2,3}}(?:[-_][a-z0-9]{{2,8}})*\b)"
+_PREFIX: Final = re.compile(
+    rf"""\s*(?:please\s+)?translate\b(?P<before>[^:.!?\n]{{0,80}}?)
+    \b(?:in)?to\s+(?P<target>{_LANGUAGE})(?:\s+language\b)?
+    (?:\s+from\s+(?P<source>{_LANGUAGE}))?
+    (?:\s+(?:\(|the\b|this\b|these\b)[^:.!?\n]{{0,40}})?
+    (?:\s*,\s*please)?\s*:\s*(?P<text>\S.*)""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_FROM: Final = re.compile(rf"\bfrom\s+({_LANGUAGE})\s*$|({_NAME})", re.IGNORECASE)
+_NAMING: Final = re.compile(
+    rf"(?:({_NAME})(?:\s+text)?[\s-]+)?\b(?:in)?to[\s-]+({_NAME})"
+    rf"|({_NAME})\s*(?:-|–|→|->)\s*({_NAME})|\bfrom\s+({_NAME})",
+    re.IGNORECASE,
+)
+
+
+def read_instruction(text: str) -> tuple[LanguagePair | None, str]:
+    """The languages of the instruction that a text begins with, and the rest; None and the text without."""
+    found = _PREFIX.fullmatch(text)
+    target = found and language_code(found["target"])
+    if not found or not target:
+        return None, text
+    sources = {found["source"]} if found["source"] else {a or b for a, b in _FROM.findall(found["before"])}
+    source = language_code(sources.pop()) if len(sources) == 1 else None
+    return (source, target), found["text"]
+
+
+def languages_of(prompt: str, directions: Sequence[Direction]) -> LanguagePair | None:
+    """The languages that the system's messages name; None if they name none, or several.
+
+    The messages may also name one of the directions that are served, as in "en-de".
+    """
+    prompt = prompt[:_MOST_PROMPT_CHARACTERS]
+    if "translat" not in prompt.lower():
+        return None
+    words = set(re.findall(r"[\w-]+", prompt))
+    named = [each for each in directions if f"{each.source}-{each.target}" in words]
+    sources, targets = {each.source for each in named}, {each.target for each in named}
+    for before, to, one, other, origin in _NAMING.findall(prompt):
+        sources |= {NAMED[name.lower()] for name in (before, one, origin) if name}
+        targets |= {NAMED[name.lower()] for name in (to, other) if name}
+    if len(targets) != 1 or len(sources) > 1:
+        return None
+    return next(iter(sources), None), targets.pop()
+
+
 _NANOSECONDS: Final = 10**9
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _CODES: Final = {
@@ -218,25 +262,23 @@ _DONE: Final = "data: [DONE]\n\n"
 
 def routes(service: Service, settings: ServerSettings) -> APIRouter:
     """The endpoints."""
-    endpoints, router = _Endpoints(service), APIRouter(prefix="/v1")
-    for method, path, answer in (
-        ("GET", "/models", endpoints.models),
-        ("GET", "/models/{name:path}", endpoints.model),
-        ("POST", "/chat/completions", endpoints.complete),
-    ):
-        router.add_api_route(path, _worded(answer), methods=[method], include_in_schema=False)
-    router.add_api_route("/{path:path}", _worded(_unknown), methods=_METHODS, include_in_schema=False)
-    return router
+    endpoints = _Endpoints(service)
+    answers: list[tuple[list[str], str, Answer]] = [
+        (["GET"], "/models", endpoints.models),
+        (["GET"], "/models/{name:path}", endpoints.model),
+        (["POST"], "/chat/completions", endpoints.complete),
+        (_METHODS, "/{path:path}", _unknown),
+    ]
+    return router_of(answers, prefix="/v1")
 
 
-def worded(refusal: Refusal) -> JSONResponse:
-    """A refusal in OpenAI's form."""
+def error_response(refusal: Refusal) -> JSONResponse:
+    """The response for a refusal, in OpenAI's form."""
     status = 400 if refusal.status == 422 or refusal.label == "too_long" else refusal.status
     return JSONResponse(_error(refusal), status, refusal.headers)
 
 
-ERROR_FORMS: Final = {"/v1": worded}
-"""The form of refusals for the paths of this protocol, and for those below them."""
+PROTOCOL: Final = Protocol("openai", routes, error_response, error_paths=("/v1",))
 
 
 class _Endpoints:
@@ -245,96 +287,83 @@ class _Endpoints:
     def __init__(self, service: Service) -> None:
         self._service = service
 
-    async def models(self, _: Request) -> Response:
+    async def models(self, _: Request) -> dict[str, Any]:
         """The models: all that translate, and all directions."""
-        return JSONResponse({"object": "list", "data": [self._described(name) for name in self._asks()]})
+        return {"object": "list", "data": [self._described(name) for name in self._named()]}
 
-    async def model(self, request: Request) -> Response:
+    async def model(self, request: Request) -> dict[str, Any]:
         """One of them."""
-        return JSONResponse(self._described(request.path_params["name"]))
+        return self._described(request.path_params["name"])
 
-    async def complete(self, request: Request) -> Response:
+    async def complete(self, request: Request) -> dict[str, Any] | Response:
         """Translate the last message of the user."""
         asked = read_completion(await request.body())
         languages, text = read_instruction(asked.text)
         languages = languages or languages_of(asked.prompt, self._service.directions)
-        ask = self._with_choices(self._directed(self._ask(asked.model), languages), asked.num_choices)
+        options = self._with_choices(self._directed(self._options(asked.model), languages), asked.num_choices)
         if not asked.is_streamed:
-            [found] = await self._service.translate([text], ask)
-            return JSONResponse(_completion(asked, found))
-        growing = self._service.stream(text, ask)
+            [found] = await self._service.translate([text], options)
+            return _completion(asked, found)
+        growing = self._service.stream(text, options)
         first = await anext(growing)  # a refusal is still an answer with its status
         return StreamingResponse(_events(asked, first, growing), media_type="text/event-stream")
 
-    def _asks(self) -> dict[str, Ask]:
-        """What each name of a model or direction asks for; that of a model comes first."""
+    def _named(self) -> dict[str, RequestOptions]:
+        """The options for each name of a model or direction; that of a model comes first."""
         directions = self._service.directions
-        by_direction = {f"{each.source}-{each.target}": Ask(each.source, each.target) for each in directions}
+        by_direction = {
+            f"{each.source}-{each.target}": RequestOptions(each.source, each.target) for each in directions
+        }
         translators = [each for each in self._service.models.values() if each.source]  # no parsers
-        by_name = {each.name: Ask(model=each.name) for each in translators}
-        return by_name | {name: ask for name, ask in by_direction.items() if name not in by_name}
+        by_name = {each.name: RequestOptions(model=each.name) for each in translators}
+        return by_name | {name: options for name, options in by_direction.items() if name not in by_name}
 
-    def _ask(self, name: str) -> Ask:
-        """What a name of a model asks for; the codes of a direction may name other variants."""
-        if found := self._asks().get(name):
+    def _options(self, name: str) -> RequestOptions:
+        """The options for a name of a model; the codes of a direction may name other variants."""
+        if found := self._named().get(name):
             return found
         parts = name.split("-", _MOST_PARTS)
         for number in range(1, len(parts)):
             source, target = "-".join(parts[:number]), "-".join(parts[number:])
             if fitting := closest(self._service.directions, source, target):
-                return Ask(fitting[0].source, fitting[0].target)
+                return RequestOptions(fitting[0].source, fitting[0].target)
         message = "The model does not exist; GET /v1/models lists the models and directions."
         raise Wrong("model", message, 404, "model_not_found")
 
-    def _directed(self, ask: Ask, languages: Languages | None) -> Ask:
+    def _directed(self, options: RequestOptions, languages: LanguagePair | None) -> RequestOptions:
         """The same request in the direction that an instruction names, if it is not that of the model."""
-        own = self._service.models[ask.model] if ask.model is not None else ask
+        own = self._service.models[options.model] if options.model is not None else options
         served = self._service.directions
         source, target = languages or (None, None)
         if closest([Direction(own.source or "", own.target or "", ())], source, target):
-            return ask
+            return options
         if fitting := closest(served, source or own.source, target):
-            return Ask(fitting[0].source, fitting[0].target)
+            return RequestOptions(fitting[0].source, fitting[0].target)
         if source is None and closest(served, None, target):
-            return Ask(AUTO, target)
+            return RequestOptions(AUTO, target)
         message = "No model translates as the messages ask; GET /v1/models lists the directions."
         raise Wrong("messages", message, 404, "model_not_found")
 
-    def _names_of_models(self, ask: Ask) -> tuple[str, ...]:
+    def _names_of_models(self, options: RequestOptions) -> tuple[str, ...]:
         """The models that may answer: all that translate to the target, if the source is to be detected."""
-        if ask.model is not None:
-            return (ask.model,)
-        source = None if ask.source == AUTO else ask.source
-        fitting = closest(self._service.directions, source, ask.target)
+        if options.model is not None:
+            return (options.model,)
+        source = None if options.source == AUTO else options.source
+        fitting = closest(self._service.directions, source, options.target)
         return tuple(name for each in fitting for name in each.models)
 
-    def _with_choices(self, ask: Ask, num_choices: int) -> Ask:
+    def _with_choices(self, options: RequestOptions, num_choices: int) -> RequestOptions:
         """The same request for a number of translations, with a beam that has room for them."""
-        models = [self._service.models[name].loaded for name in self._names_of_models(ask)]
-        is_enough = all(model.config.search.beam_size >= num_choices for model in models)
-        search = SearchSettings() if is_enough else SearchSettings(beam_size=num_choices)
-        return Ask(ask.source, ask.target, ask.model, num_choices, search=search)
+        search = self._service.search_for(num_choices, self._names_of_models(options))
+        return RequestOptions(options.source, options.target, options.model, num_choices, search=search)
 
     def _described(self, name: str) -> dict[str, Any]:
-        models = [self._service.models[each] for each in self._names_of_models(self._ask(name))]
+        models = [self._service.models[each] for each in self._names_of_models(self._options(name))]
         created = max(model.version.changed for model in models) // _NANOSECONDS
         return {"id": name, "object": "model", "created": created, "owned_by": "allyouneed"}
 
 
-def _worded(answer: Answer) -> Answer:
-    """An endpoint that words what another refuses."""
-
-    async def send(request: Request) -> Response:
-        try:
-            return await answer(request)
-        except Refusal as refusal:
-            current().error = refusal.label or "request"
-            return worded(refusal)
-
-    return send
-
-
-async def _unknown(request: Request) -> Response:
+async def _unknown(request: Request) -> NoReturn:
     raise Wrong(None, f"Invalid URL or method ({request.method}); chat completions are supported.", 404)
 
 

@@ -3,17 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
-from allyouneed.serve.ask import Ask, Translated
-from allyouneed.serve.errors import Body, Refusal, StrictRoute
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.guard import AUTHORISED
+from allyouneed.serve.protocols.protocol import Protocol
+from allyouneed.serve.refusals import Body, Refusal, StrictRoute
+from allyouneed.serve.request_options import RequestOptions, Translated
 from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
 from allyouneed.serve.service import Service
 from allyouneed.tasks.translation.outputs import Translation
@@ -26,8 +27,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
 Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
 
 
-class TranslateOptions(Body):
-    """Which models translate, and how."""
+class OptionsBody(Body):
+    """The options of a request to translate."""
 
     source: Language | None = None
     """Code of the source language; "auto": detected, and a text in the target language stays as it is. Not
@@ -47,31 +48,27 @@ class TranslateOptions(Body):
     alignments: bool = False
     """Whether to align words."""
 
-    def ask(self) -> Ask:
+    def options(self) -> RequestOptions:
         """The options as the service takes them."""
         search = SearchSettings()
         if self.beam_size is not None:
             search["beam_size"] = self.beam_size
         if self.length_penalty is not None:
             search["length_penalty"] = self.length_penalty
-        return Ask(self.source, self.target, self.model, self.n_best, self.prefix, self.alignments, search)
+        return RequestOptions(
+            self.source, self.target, self.model, self.n_best, self.prefix, self.alignments, search
+        )
 
 
-class TranslateBody(TranslateOptions):
+class TranslateBody(OptionsBody):
     """Texts to translate."""
 
     text: Texts
     """A text, or several."""
 
 
-class StreamBody(TranslateOptions):
-    """A text to translate, answered while it is translated."""
-
-    text: Text
-
-
-class AlternativesBody(TranslateOptions):
-    """A sentence, and the beginning of its translation that is to be gone on from."""
+class OneTextBody(OptionsBody):
+    """A text to translate."""
 
     text: Text
 
@@ -127,6 +124,9 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
     return router
 
 
+PROTOCOL: Final = Protocol("own", routes, open_paths=frozenset({"/api/models"}))
+
+
 def _translate(router: APIRouter, service: Service) -> None:
     """Add the endpoints that translate."""
 
@@ -134,20 +134,20 @@ def _translate(router: APIRouter, service: Service) -> None:
     async def translate(body: TranslateBody) -> dict[str, Any]:
         """Translate one or several texts of any number of sentences and lines."""
         texts = [body.text] if isinstance(body.text, str) else body.text
-        found = await service.translate(texts, body.ask())
+        found = await service.translate(texts, body.options())
         return {"results": [result_of(each, body.alignments) for each in found]}
 
     @router.post("/stream", response_class=StreamingResponse)
-    async def stream(body: StreamBody) -> StreamingResponse:
+    async def stream(body: OneTextBody) -> StreamingResponse:
         """Translate a text; events `certain` have the text so far that cannot change, `done` the result."""
-        growing = service.stream(body.text, body.ask())
+        growing = service.stream(body.text, body.options())
         first = await anext(growing)  # a refusal is still an answer with its status
         return StreamingResponse(_events(first, growing, body.alignments), media_type="text/event-stream")
 
     @router.post("/alternatives")
-    async def alternatives(body: AlternativesBody) -> dict[str, Any]:
+    async def alternatives(body: OneTextBody) -> dict[str, Any]:
         """Translations that go on differently after the prefix, the likeliest next word first."""
-        found = await service.alternatives(body.text, body.ask())
+        found = await service.alternatives(body.text, body.options())
         return {"alternatives": [translation_of(each, body.alignments) for each in found]}
 
 
@@ -161,12 +161,8 @@ def _analyse(router: APIRouter, service: Service) -> None:
         parses = await service.parse(sentences, body.model)
         return {
             "results": [
-                {
-                    "tree": str(each),
-                    "score": each.score,
-                    "confidence": each.confidence,
-                    "repaired": each.repaired,
-                }
+                {"tree": str(each)}
+                | {name: getattr(each, name) for name in ("score", "confidence", "repaired")}
                 for each in parses
             ]
         }
@@ -174,7 +170,9 @@ def _analyse(router: APIRouter, service: Service) -> None:
     @router.post("/attention")
     async def attention(body: AttentionBody) -> dict[str, Any]:
         """The attention weights for a sentence, as the explorer of the page shows them."""
-        return await service.attention(body.text, body.translation, Ask(body.source, body.target, body.model))
+        return await service.attention(
+            body.text, body.translation, RequestOptions(body.source, body.target, body.model)
+        )
 
     @router.post("/detect")
     async def detect(body: DetectBody) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Options that several commands have: numbers, device, search, configuration, continuation, engine."""
+"""Options that several commands share: numbers, device, search, configuration, continuation, engine."""
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
@@ -37,19 +37,14 @@ def between(least: int, most: int) -> Parameter:
     return Parameter(converter=_whole, validator=Number(gte=least, lte=most))
 
 
-def _check_positive(_: type, value: float | None) -> None:
-    if value is not None and not 0 < value <= _GREATEST:  # nan is neither
-        raise ValueError(f"Must be > 0 and <= {_GREATEST:g}.")
+def _real(rule: str, is_good: Callable[[float], bool]) -> Parameter:
+    """A number of which `is_good` is true, as the rule says; never so of nan."""
 
+    def check(_: type, value: float | None) -> None:
+        if value is not None and not is_good(value):
+            raise ValueError(f"Must be {rule}.")
 
-def _check_finite(_: type, value: float | None) -> None:
-    if value is not None and not -_GREATEST <= value <= _GREATEST:
-        raise ValueError(f"Must be >= -{_GREATEST:g} and <= {_GREATEST:g}.")
-
-
-def _check_share(_: type, value: float | None) -> None:
-    if value is not None and not 0 <= value <= 1:
-        raise ValueError("Must be >= 0 and <= 1.")
+    return Parameter(validator=check)
 
 
 SEVERAL = Parameter(consume_multiple=True)
@@ -63,9 +58,11 @@ Threads = Annotated[int, between(1, MAX_THREADS)]
 Port = Annotated[int, between(0, 65_535)]
 Outputs = Annotated[int, between(1, MAX_OUTPUTS)]
 """Number of outputs per input."""
-Positive = Annotated[float, Parameter(validator=_check_positive)]
-Finite = Annotated[float, Parameter(validator=_check_finite)]
-Share = Annotated[float, Parameter(validator=_check_share)]
+Positive = Annotated[float, _real(f"> 0 and <= {_GREATEST:g}", lambda value: 0 < value <= _GREATEST)]
+Finite = Annotated[
+    float, _real(f">= -{_GREATEST:g} and <= {_GREATEST:g}", lambda value: abs(value) <= _GREATEST)
+]
+Share = Annotated[float, _real(">= 0 and <= 1", lambda value: 0 <= value <= 1)]
 
 
 Device = Annotated[
@@ -108,7 +105,7 @@ _ELSEWHERE = {"alignments", "alignment_layer", "alignment_head"}
 """Settings without an option here: `translate` has a flag for the first; the others belong to models."""
 
 
-class _Given:
+class _SearchOptions:
     """Search settings; by default the model's own."""
 
     def settings(self) -> SearchSettings:
@@ -132,18 +129,19 @@ def _kinds(hint: Any) -> Iterator[Any]:
 
 
 if TYPE_CHECKING:
-    SearchOptions = _Given
+    SearchOptions = _SearchOptions
 else:
     _names = [name for name in SearchConfig.model_fields if name not in _ELSEWHERE]
     SearchOptions = make_dataclass(
         "SearchOptions",
         map(_option, _names),
-        bases=(_Given,),
+        bases=(_SearchOptions,),
         frozen=True,
-        namespace={"__module__": __name__, "__doc__": _Given.__doc__},  # cyclopts ignores those of `types`
+        namespace={
+            "__module__": __name__,
+            "__doc__": _SearchOptions.__doc__,
+        },  # cyclopts ignores those of `types`
     )
-
-AS_THE_MODEL_SAYS = SearchOptions()
 
 
 @Parameter(name="*")
@@ -192,10 +190,6 @@ def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
         begun = token == "--set" and not begun
 
 
-NOTHING_ASKED = ConfigurationOptions()
-"""The value if none of the options are given."""
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ContinuationOptions:
@@ -223,10 +217,6 @@ class ContinuationOptions:
         return config.replace(training={name: value for name, value in settings.items() if value is not None})
 
 
-NOTHING_CONTINUED = ContinuationOptions()
-"""The value if none of the options are given."""
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Computing:
@@ -246,10 +236,6 @@ class Computing:
         return {"device": torch_device(self.device), "precision": self.precision, "threads": self.threads}
 
 
-AS_USUAL = Computing()
-"""The value if none of the options are given."""
-
-
 Engine = Annotated[
     Literal["local", "ray"],
     Parameter(
@@ -262,11 +248,7 @@ Engine = Annotated[
 def workers_of(
     engine: Engine, workers: int | None
 ) -> "contextlib.AbstractContextManager[int | Cluster | None]":
-    """The number of processes of this machine, or a cluster.
-
-    Raises:
-        UsageError: There is no cluster, or Ray is not installed.
-    """
+    """The number of processes of this machine, or a cluster."""
     if engine == "local":
         return contextlib.nullcontext(workers)
     from allyouneed.hardware.cluster import Cluster

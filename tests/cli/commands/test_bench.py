@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 
 import pytest
 
-from allyouneed.cli.commands.bench_train import Peer, ShapeName
+from allyouneed.cli.commands.bench import Peer, ShapeName
 from allyouneed.cli.program import main
 from allyouneed.config.model import ModelConfig
 from allyouneed.lab.bench import training_speed as bench_training

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.cli.tree_scores import score_tree_file
+from allyouneed.cli.commands.evaluate import score_tree_file
 from allyouneed.errors import DataError
 
 GOLD = ["(TOP (S (NP (DT the) (NN sun)) (VP (VBZ shines))))", "(TOP (NP (NN rain)))"]

@@ -1,4 +1,4 @@
-"""What a request to translate asks for, and what it gets."""
+"""The options of a request to translate, and its result."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ from allyouneed.tasks.translation.submission import Segment
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestOptions:
     """Options of a request to translate; the same for all its texts."""
 
     source: str | None = None
@@ -47,17 +47,11 @@ class Translated:
     confidence: float | None = None
     """Confidence of the detection of the source language, from 0 to 1; None if it was not detected."""
     notices: tuple[str, ...] = ()
-    """What the user should know, such as that a text was split because it is too long."""
+    """Notices for the user, such as that a text was split because it is too long."""
 
 
 def unchanged(text: str, language: str, confidence: float | None = None) -> Translated:
-    """The "translation" of a text that is in the target language already: the text itself.
-
-    Args:
-        text: The text.
-        language: Code of its language.
-        confidence: Confidence of the detection of the language, from 0 to 1.
-    """
+    """The "translation" of a text that is in the target language already: the text itself."""
     return Translated(
         [Translation(text, 0.0)],
         language,

@@ -9,17 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from allyouneed.serve.errors import Body, field_names, wrong_values
 from allyouneed.serve.protocols.own import (
-    AlternativesBody,
     AttentionBody,
     DetectBody,
+    OneTextBody,
     ParseBody,
-    StreamBody,
     TranslateBody,
 )
+from allyouneed.serve.refusals import Body, field_names, wrong_values
 
-BODIES = TranslateBody, StreamBody, AlternativesBody, ParseBody, AttentionBody, DetectBody
+BODIES = TranslateBody, OneTextBody, ParseBody, AttentionBody, DetectBody
 PYDANTICS = (
     *("input should", "inputs are not", "field required", "pydantic"),
     *(f"valid {kind}" for kind in ("string", "integer", "number", "boolean", "list", "dictionary")),

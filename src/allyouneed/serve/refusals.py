@@ -1,20 +1,18 @@
-"""Refusals: their reasons, their forms in each protocol, and the handlers that answer them."""
+"""Refusals: their reasons, the server's own form of them, and the values that are refused."""
 
 import difflib
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from fastapi import FastAPI, params
+from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, TypeAdapter
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from allyouneed.data.strict_json import JSONFault, parse_value
-from allyouneed.serve.exchanges import current
 from allyouneed.serve.server_settings import MOST_FIELDS
 
 
@@ -72,9 +70,7 @@ def field_names(body_type: Any) -> frozenset[str]:
 def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str] = frozenset()) -> Refusal:
     """The refusal of a request whose values pydantic found to be wrong.
 
-    Args:
-        errors: What pydantic found.
-        names: Names of all fields of the body; paths show no other name, because the user chose it.
+    Paths show only the `names` of the body's fields, because the user chose any other.
     """
     problems: dict[tuple[str | int, ...], list[str]] = {}
     for error in errors[:_MOST_ERRORS]:
@@ -119,75 +115,19 @@ def _names_in(schema: Any) -> Iterator[str]:
 
 
 Form = Callable[[Refusal], Response]
-"""Words a refusal as a response; may choose another status."""
+"""Makes the response for a refusal; may choose another status."""
 
 
 def own_form(refusal: Refusal) -> Response:
-    """The form of the server's own endpoints: `{"error": {"label": .., "message": .., "details"?: ..}}`."""
+    """The server's own form: `{"error": {"label": .., "message": .., "details"?: ..}}`."""
     error: dict[str, Any] = {"label": refusal.label, "message": refusal.message}
     if refusal.details:
         error["details"] = refusal.details
     return JSONResponse({"error": error}, refusal.status, refusal.headers)
 
 
-class ErrorForms:
-    """The form of each path.
-
-    Args:
-        by_prefix: Paths, each with the form of refusals of requests to it and to what is below it; the
-            longest one counts. All other paths have the server's own form.
-    """
-
-    def __init__(self, by_prefix: Mapping[str, Form] | None = None) -> None:
-        longest_first = sorted((by_prefix or {}).items(), key=lambda item: -len(item[0]))
-        self._forms = [(prefix, prefix.rstrip("/") + "/", form) for prefix, form in longest_first]
-
-    def response(self, path: str, refusal: Refusal) -> Response:
-        """The response to a refused request."""
-        current().error = refusal.label
-        for prefix, folder, form in self._forms:
-            if path == prefix or path.startswith(folder):
-                response = form(refusal)
-                for name, value in refusal.headers.items():
-                    response.headers.setdefault(name, value)
-                return response
-        return own_form(refusal)
-
-
-_MEANINGS = {
-    400: ("request", "the request cannot be read"),
-    404: ("not_found", "there is nothing at this path"),
-    405: ("method_not_allowed", "this path does not take this method"),
-    413: ("too_large", "the request is too large"),
-}
-
 INTERNAL = Refusal(500, "internal", "the server failed; its log says where")
-"""What a client is told of an exception that nobody expected."""
-
-
-def answer_errors(app: FastAPI, forms: ErrorForms) -> None:
-    """Answer refusals, unknown paths, wrong methods, wrong values and unexpected exceptions in one form."""
-
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refusal)
-        return forms.response(request.url.path, error)
-
-    async def not_routed(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        label, message = _MEANINGS.get(error.status_code, ("http", "the request is refused"))
-        return await refused(request, Refusal(error.status_code, label, message, error.headers))
-
-    async def wrong(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return await refused(request, wrong_values(error.errors()))
-
-    async def failed(request: Request, error: Exception) -> Response:
-        return await refused(request, INTERNAL)
-
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException, not_routed)
-    app.add_exception_handler(RequestValidationError, wrong)
-    app.add_exception_handler(Exception, failed)
+"""The answer if an unexpected exception is raised."""
 
 
 _JSON = re.compile(r'application/json *(; *charset="?utf-8"? *)?', re.IGNORECASE)

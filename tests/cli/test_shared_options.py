@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.cli.options import (
-    NOTHING_ASKED,
+from allyouneed.cli.program import main
+from allyouneed.cli.shared_options import (
     ConfigurationOptions,
     available_devices,
     one_setting_each,
     torch_device,
 )
-from allyouneed.cli.program import main
 from allyouneed.config.presets import base, big, demo
 from allyouneed.errors import UsageError
 
@@ -107,7 +106,7 @@ def test_an_absent_device_ends_the_program_with_those_that_are_there(
 
 
 def test_where_nothing_is_asked_another_configuration_stands_in() -> None:
-    assert NOTHING_ASKED.resolve(demo()) == demo()
+    assert ConfigurationOptions().resolve(demo()) == demo()
 
 
 def test_a_preset_takes_the_place_of_the_other_configuration() -> None:
