@@ -12,7 +12,7 @@ import pytest
 
 from allyouneed.cli.program import app
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
+DEPLOY = Path(__file__).parents[2] / "deploy"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_bytes().decode()
 COMPOSE = (DEPLOY / "compose.yaml").read_bytes().decode()
 

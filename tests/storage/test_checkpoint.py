@@ -42,7 +42,7 @@ def directory(tmp_path: Path, config: RunConfig, weights: Weights) -> Path:
     return tmp_path / "model"
 
 
-def trained(config: RunConfig, updates: int) -> tuple[Transformer, torch.optim.Adam]:
+def trained(config: RunConfig, updates: int) -> tuple[Transformer, torch.optim.Optimizer]:
     torch.manual_seed(1)
     model = Transformer(config.model)
     optimizer = build_optimizer(model, config.training)
@@ -50,7 +50,7 @@ def trained(config: RunConfig, updates: int) -> tuple[Transformer, torch.optim.A
     return model, optimizer
 
 
-def update(model: Transformer, optimizer: torch.optim.Adam, times: int) -> None:
+def update(model: Transformer, optimizer: torch.optim.Optimizer, times: int) -> None:
     generator = torch.Generator().manual_seed(times)
     for _ in range(times):
         optimizer.param_groups[0]["lr"] = 0.01

@@ -12,7 +12,7 @@ import torch
 from tests.stores import write_store
 from torch import Tensor, nn
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, ModelError
 from allyouneed.hardware.machine import environment
@@ -23,11 +23,12 @@ from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.training.meters import Validation, validation_loss
-from allyouneed.training.optimizer import learning_rate
+from allyouneed.training.optimizer import inverse_square_root
 from allyouneed.training.trainer import Corpus, Trainer
 
 CPU = torch.device("cpu")
 LAST_STEP = 12
+SCHEDULE = TrainingConfig(warmup_steps=20, learning_rate_factor=2.0)
 
 
 class NewTrainer(Protocol):
@@ -118,7 +119,7 @@ def test_a_run_is_logged_from_start_to_end(run: Path, new_trainer: NewTrainer) -
     logged = events(run, "train")
     assert [event["step"] for event in logged] == [3, 6, 9, 12]
     for event in logged:
-        assert event["learning_rate"] == learning_rate(event["step"], 16, 20, 2.0)
+        assert event["learning_rate"] == inverse_square_root(event["step"], 16, SCHEDULE)
         assert event["perplexity"] == pytest.approx(math.exp(event["loss"]))
         assert 0 < event["share_of_peak"] < 1
         assert event["memory_bytes"] > 2**26
@@ -138,7 +139,7 @@ def test_the_first_update_moves_weights_by_the_learning_rate_as_adam_does(
     before = torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()])
     trainer.train()
     moved = (torch.cat([weight.detach().flatten() for weight in trainer.model.parameters()]) - before).abs()
-    rate = learning_rate(1, 16, 20, 2.0)
+    rate = inverse_square_root(1, 16, SCHEDULE)
     assert moved.median().item() == pytest.approx(rate, rel=1e-3)
     assert moved.max().item() <= 1.001 * rate
 

@@ -6,7 +6,7 @@ import pytest
 
 from allyouneed.config.run import TrainingConfig
 from allyouneed.storage.run_log import Event
-from allyouneed.training.optimizer import learning_rate
+from allyouneed.training.optimizer import inverse_square_root
 from allyouneed.training.warm_up import WarmUpWatch, warm_up_remark
 
 TRAINING = TrainingConfig(num_steps=8_000, warmup_steps=2_000, learning_rate_factor=2.5)
@@ -41,7 +41,7 @@ def test_the_proposed_settings_fit_and_have_the_same_peak() -> None:
     proposed = TRAINING.model_copy(update={"warmup_steps": 37, "learning_rate_factor": 0.34})
     assert warm_up_remark(proposed, 187) == ""
     peaks = [
-        learning_rate(each.warmup_steps, 128, each.warmup_steps, each.learning_rate_factor)
+        inverse_square_root(each.warmup_steps, 128, each)
         for each in (TRAINING, proposed)
     ]
     assert peaks[0] == pytest.approx(peaks[1], rel=0.02)

@@ -64,7 +64,7 @@ class FiniteWatch:
     def __init__(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
         is_fused = optimizer.defaults.get("fused")
         self._optimizer = optimizer
-        self._must_wait = not (is_fused and skips_if_told(type(optimizer), device))
+        self._must_wait = not (is_fused and skips_if_told(type(optimizer), device))  # type: ignore[arg-type]
         self._counts = torch.zeros(3, dtype=torch.int64, device=device)
 
     def update(self, buffer: Tensor, step: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed.cli.commands.demo import _program, _suggestion
-from allyouneed.lab.demo.demo_run import Example
+from allyouneed.lab.demo.demo_run import TranslatedExample
 
 
 @pytest.mark.parametrize("is_on_the_path", [True, False])
@@ -28,14 +28,14 @@ def test_the_command_that_is_told_can_be_run_from_here(
     assert shlex.split(told)[0] == told or told.endswith("-m allyouneed")
 
 
-RIGHT, WRONG = Example("A dog.", "Ein Hund.", "Ein Hund."), Example("A cat.", "Eine Katze.", "Ein Hund.")
+RIGHT, WRONG = TranslatedExample("A dog.", "Ein Hund.", "Ein Hund."), TranslatedExample("A cat.", "Eine Katze.", "Ein Hund.")
 
 
 @pytest.mark.parametrize(
     ("examples", "tried"), [([WRONG, RIGHT, RIGHT], "A dog."), ([WRONG], "A cat."), ([RIGHT], "A dog.")]
 )
 def test_the_sentence_to_try_is_one_that_the_model_translates_rightly_if_there_is_any(
-    examples: list[Example], tried: str
+    examples: list[TranslatedExample], tried: str
 ) -> None:
     told = _suggestion(examples, Path("my runs/model"))
     assert shlex.split(told)[:4] == ["Try", "it:", "echo", tried]

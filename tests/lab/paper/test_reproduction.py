@@ -551,7 +551,7 @@ def test_figures_of_speed_are_compared_between_rows_of_one_kind_of_machine(tmp_p
     timed = replace(
         TOY,
         timed=["tokens_per_second"],
-        figures=TOY.figures | {"tokens_per_second": Figure("tokens per second", judged=True)},
+        figures={**TOY.figures, "tokens_per_second": Figure("tokens per second", judged=True)},
     )
     results = run(timed, tmp_path, num_seeds=2)
     for name, machine in (("base", "one"), ("worse", "one"), ("like", "another")):

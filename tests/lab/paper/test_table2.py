@@ -72,9 +72,7 @@ def test_every_system_warms_up_for_the_same_share_of_what_its_flops_buy(results:
             config = RunConfig.from_toml(run / "config.toml")
             training, d_model = config.training, config.model.d_model
             assert training.warmup_steps == max(1, round(updates * 4 / 20))
-            highest = learning_rate(
-                training.warmup_steps, d_model, training.warmup_steps, training.learning_rate_factor
-            )
+            highest = learning_rate(training.warmup_steps, config)
             assert highest == pytest.approx(rate / math.sqrt(d_model * 4))
 
 
