@@ -17,7 +17,7 @@ from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
-from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import attention_page
 from allyouneed.hardware.machine import environment
 from allyouneed.inference import AttentionWeights
 from allyouneed.tasks.attention_maps import Pieces, look_into

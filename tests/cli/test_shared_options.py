@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from allyouneed.cli.program import main
+from allyouneed.cli.program import main, one_setting_each
 from allyouneed.cli.shared_options import (
     ConfigurationOptions,
     available_devices,
-    one_setting_each,
     torch_device,
 )
 from allyouneed.config.presets import base, big, demo

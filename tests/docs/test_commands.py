@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.cli.program import COMMANDS, app
-from allyouneed.cli.shared_options import one_setting_each
+from allyouneed.cli.program import COMMANDS, app, one_setting_each
 
 BENCHES = "train", "translate"
 ROOT = Path(__file__).parents[2]

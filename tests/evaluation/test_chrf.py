@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu import CHRF
 
-from allyouneed.evaluation.chrf import chrf, pairwise_chrf
+from allyouneed.evaluation.chrf import chrf
+from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 
 
 def test_chrf_by_hand() -> None:

@@ -11,7 +11,7 @@ from tests.chromium import SCREEN
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
-from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import attention_page
 from allyouneed.inference import AttentionWeights
 from allyouneed.tasks.attention_maps import Attention, Pieces, look_into
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.explorer.conftest import contrast
 
-from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import attention_page
 from allyouneed.tasks.attention_figures import head_colour
 from allyouneed.tasks.attention_maps import KINDS, Attention
 

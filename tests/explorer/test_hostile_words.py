@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from allyouneed.explorer import attention_frame, attention_page
+from allyouneed.explorer.page import attention_frame, attention_page
 from allyouneed.tasks.attention_maps import Attention
 
 PAYLOADS = [

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import attention_page
 
 pytestmark = pytest.mark.browser
 

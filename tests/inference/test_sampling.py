@@ -19,7 +19,7 @@ from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.evaluation.chrf import pairwise_chrf
+from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
 from allyouneed.inference.beams import SearchRequest
 from allyouneed.inference.engine_choice import build_engine

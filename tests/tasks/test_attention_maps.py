@@ -10,8 +10,7 @@ import torch
 
 from allyouneed.data.lines import read_lines
 from allyouneed.errors import DataError, UsageError
-from allyouneed.explorer import attention_page
-from allyouneed.explorer.page import MOST_WEIGHTS
+from allyouneed.explorer.page import MOST_WEIGHTS, attention_page
 from allyouneed.inference.alignment import align, align_words
 from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.attention_maps import FORMAT, KINDS, Attention, Word

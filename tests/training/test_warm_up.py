@@ -40,10 +40,7 @@ def test_the_proposed_settings_fit_and_have_the_same_peak() -> None:
     assert remark.endswith("training.warmup_steps=37 and training.learning_rate_factor=0.34")
     proposed = TRAINING.model_copy(update={"warmup_steps": 37, "learning_rate_factor": 0.34})
     assert warm_up_remark(proposed, 187) == ""
-    peaks = [
-        inverse_square_root(each.warmup_steps, 128, each)
-        for each in (TRAINING, proposed)
-    ]
+    peaks = [inverse_square_root(each.warmup_steps, 128, each) for each in (TRAINING, proposed)]
     assert peaks[0] == pytest.approx(peaks[1], rel=0.02)
 
 

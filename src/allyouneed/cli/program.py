@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
@@ -32,7 +32,6 @@ from allyouneed.cli.console import (
     require_working_directory,
 )
 from allyouneed.cli.option_sources import SERVE_SOURCES
-from allyouneed.cli.shared_options import one_setting_each
 from allyouneed.config.environment import num_processes, number_given
 from allyouneed.errors import (
     DiskError,
@@ -201,3 +200,15 @@ def _disk_message(error: OSError) -> str:
     if error.errno == errno.EBADF and error.filename is None:
         return "standard output: is closed; send it to a file, or to /dev/null"
     return f"{error.filename or 'standard output'}: {system_fault(error)}"
+
+
+def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
+    """Rewrite command-line tokens so that `--set a=1 b=2 RUN` becomes `--set a=1 --set b=2 RUN`."""
+    begun = goes_on = False
+    for token in tokens:
+        goes_on = goes_on and "=" in token and not token.startswith("-")
+        if goes_on:
+            yield "--set"
+        yield token
+        goes_on |= begun or token.startswith("--set=")
+        begun = token == "--set" and not begun

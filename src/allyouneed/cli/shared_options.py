@@ -178,18 +178,6 @@ class ConfigurationOptions:
         return chosen
 
 
-def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:
-    """Rewrite command-line tokens so that `--set a=1 b=2 RUN` becomes `--set a=1 --set b=2 RUN`."""
-    begun = goes_on = False
-    for token in tokens:
-        goes_on = goes_on and "=" in token and not token.startswith("-")
-        if goes_on:
-            yield "--set"
-        yield token
-        goes_on |= begun or token.startswith("--set=")
-        begun = token == "--set" and not begun
-
-
 @Parameter(name="*")
 @dataclass(frozen=True)
 class ContinuationOptions:

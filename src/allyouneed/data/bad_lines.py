@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from allyouneed.data.lines import LineCounts, read_lines, read_lines_or_errors
 from allyouneed.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _FEWEST_LINES = 10_000
 """Number of lines before which the share of bad ones says little."""
@@ -84,12 +86,14 @@ def different_length(source: Path, target: Path, max_bytes: int | None = None) -
     )
 
 
-def _lengths(file: Path, max_bytes: int | None) -> NDArray[np.int64]:
+def _lengths(file: Path, max_bytes: int | None) -> "NDArray[np.int64]":
+    import numpy as np
+
     lines = read_lines_or_errors(file, max_bytes=max_bytes)
     return np.fromiter((len(line) if isinstance(line, str) else 0 for line in lines), np.int64)
 
 
-def find_drift(longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> int:
+def find_drift(longer: "NDArray[np.int64]", shorter: "NDArray[np.int64]") -> int:
     """Estimate where a text that has lost lines stops being parallel to its translation.
 
     Assumes that all lines were lost in one place, and finds the place where the lengths of the remaining
@@ -102,6 +106,8 @@ def find_drift(longer: NDArray[np.int64], shorter: NDArray[np.int64]) -> int:
     Returns:
         Number, from 1, of the first line of the longer text that is missing from the shorter one.
     """
+    import numpy as np  # only for files that are wrong
+
     longer_log, shorter_log = np.log1p(longer), np.log1p(shorter)
     typical = np.median(longer_log) - np.median(shorter_log)
     num_lost = len(longer) - len(shorter)

@@ -1,5 +1,1 @@
-"""Interactive attention page: one self-contained HTML file that loads nothing."""
-
-from allyouneed.explorer.page import attention_frame, attention_page
-
-__all__ = ["attention_frame", "attention_page"]
+"""Pages for people: the explorer of attention, one file that loads nothing, and parts of other pages."""

@@ -10,8 +10,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import Span, group_pieces, in_print, split_at_spaces, split_words
-from allyouneed.explorer import attention_frame
-from allyouneed.explorer.page import MOST_WEIGHTS, too_many_weights
+from allyouneed.explorer.page import MOST_WEIGHTS, attention_frame, too_many_weights
 from allyouneed.inference.alignment import Links, align, align_words, alignment_heads
 from allyouneed.inference.attention_weights import (
     AttentionWeights,

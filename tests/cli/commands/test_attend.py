@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from allyouneed.cli.commands.attend import MeasureName
-from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import attention_page
 from allyouneed.runs.loading import load, load_translator
 from allyouneed.tasks.attention_maps import Attention
 

@@ -28,7 +28,10 @@ def test_the_command_that_is_told_can_be_run_from_here(
     assert shlex.split(told)[0] == told or told.endswith("-m allyouneed")
 
 
-RIGHT, WRONG = TranslatedExample("A dog.", "Ein Hund.", "Ein Hund."), TranslatedExample("A cat.", "Eine Katze.", "Ein Hund.")
+RIGHT, WRONG = (
+    TranslatedExample("A dog.", "Ein Hund.", "Ein Hund."),
+    TranslatedExample("A cat.", "Eine Katze.", "Ein Hund."),
+)
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,10 @@ from allyouneed.native.library import FORMS
 RunCommand = Callable[..., tuple[int, bytes, str]]
 LINES = ["sun moon", "", "bird sees fish", " ", "</s> <pad> <unk>", "wolf\u2028bear", "moon \U0001f31b"]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
+MARKUP = (
+    "allyouneed: standard input:5: has markup (`</s>`), which is translated as words: it may be lost; "
+    "--strict refuses it (later texts are not checked)\n"
+)
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def alone(toy_model: Path) -> list[str]:
 def test_each_line_becomes_the_line_that_it_becomes_alone(translate: RunCommand, alone: list[str]) -> None:
     for options in ([], ["--batch-size", "1"], ["--batch-size", "3"], ["--batch-tokens", "1"]):
         code, out, err = translate(TEXT, *options)
-        assert (code, lines_of(out), err) == (0, alone, "")
+        assert (code, lines_of(out), err) == (0, alone, MARKUP)
     assert [not text for text in alone] == [line.strip() == "" for line in LINES]
 
 
@@ -166,6 +170,7 @@ def test_lines_that_cannot_be_translated_are_empty_told_and_cost_no_other_line(
     assert code == 9
     assert lines_of(out) == [*alone, "", "", "", *alone]
     assert [line.partition(";")[0] for line in err.strip().split("\n")] == [
+        MARKUP.partition(";")[0],
         "allyouneed: error[E-UTF8]: standard input:8:3: invalid byte 0xFF",
         "allyouneed: error[E-TOO-LONG]: standard input:9: the sentence has 2,001 tokens, "
         "more than the maximum of 1,024",
@@ -183,7 +188,7 @@ def test_a_missing_last_line_feed_and_carriage_returns_change_nothing(
 ) -> None:
     for text in (TEXT[:-1], TEXT.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + TEXT):
         code, out, err = translate(text)
-        assert (code, lines_of(out), err) == (0, alone, "")
+        assert (code, lines_of(out), err) == (0, alone, MARKUP)
 
 
 def test_runs_and_checkpoints_are_models_too(
@@ -244,7 +249,7 @@ def test_sampling_options_reach_the_sampler(
         [repr(sample.score), sample.text.replace("\t", " ")] for samples in found for sample in samples
     ]
     code, alone, err = translate(TEXT, *options, "--n-best", "2", "--batch-size", "1", "--workers", "3")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, MARKUP)
     assert same_in_company(alone, out)
 
 
@@ -262,7 +267,7 @@ def test_several_models_translate_together(run_command: RunCommand, toy_run: Pat
     models = [toy_model, toy_run]
     code, out, err = run_command("translate", *models, "--scores", "--beam-size", "3", stdin=TEXT)
     expected = allyouneed.load_translator(*models).translate(LINES, beam_size=3)
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, MARKUP)
     assert lines_of(out) == [f"{found.score!r}\t{found.text}" for found in expected]
     code, out, err = run_command("translate", toy_model, toy_model / "absent", stdin=TEXT)
     assert (code, out) == (4, b"")

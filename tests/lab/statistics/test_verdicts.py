@@ -260,7 +260,7 @@ def test_infinite_figures_and_figures_without_variation_are_not_tested(tmp_path:
     values = {"base": (5.0, 5.1), "other": (math.inf, 5.0)}
     results = perplexities(tmp_path, paper={}, **values)
     assert verdict(results, "other") == "not tested"
-    assert "inf" in "\n".join(as_terminal_table(results_table(results)))
+    assert "∞" in "\n".join(as_terminal_table(results_table(results)))
     alike = results_of(tmp_path, "tag_accuracy", {"base": (50.0, 50.0), "other": (50.1, 50.1)}, {}, {})
     assert verdict(alike, "other") == "not tested"
 

@@ -177,3 +177,18 @@ write_text(Path({name!r}), "new")
         )
     assert b"is already open for writing" in ended.stderr
     assert (tmp_path / "file").read_bytes() == b"precious"
+
+
+def test_what_a_killed_process_has_left_goes_with_the_next_write_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """Promise: Leftovers."""
+    left, mine = tmp_path / f"page.html.tmp-{'a' * 32}", tmp_path / "page.html.tmp-notes"
+    pipe, other = tmp_path / f"page.html.tmp-{'b' * 32}", tmp_path / f"page.htm.tmp-{'c' * 32}"
+    for path in left, mine, other:
+        path.write_bytes(b"half")
+    os.mkfifo(pipe)
+    with replaced_file(tmp_path / "page.html") as aside:
+        write_text(tmp_path / "page.html", "another writer")
+        assert aside.is_file()
+    assert names_in(tmp_path) == sorted(["page.html", mine.name, pipe.name, other.name])

@@ -186,7 +186,7 @@ def _check_sentences(
 
 
 def _write(attention: "Attention", files: AttentionFiles, selected: HeadSelection) -> None:
-    from allyouneed.explorer import attention_page
+    from allyouneed.explorer.page import attention_page
     from allyouneed.tasks.attention_figures import draw_lines, shown_rows
     from allyouneed.tasks.attention_maps import Selection
 

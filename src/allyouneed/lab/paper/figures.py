@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from allyouneed.config.presets import base
-from allyouneed.explorer import attention_page
+from allyouneed.explorer.page import attention_page
 from allyouneed.lab.paper.experiment import PICTURES, Experiment, Figure, Figures, Row, Work
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import require_validation, trained

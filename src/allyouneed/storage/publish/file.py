@@ -2,7 +2,9 @@
 
 import contextlib
 import errno
+import fcntl
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ from allyouneed.errors import DiskError, ModelError, UsageError
 from allyouneed.storage.publish.disk import disk_errors, name_aside, require_local, set_mode, sync
 
 _MOST_LINKS = 40
+_UNIQUE = re.compile("[0-9a-f]{32}")
 
 
 @contextlib.contextmanager
@@ -27,21 +30,44 @@ def replaced_file(path: Path) -> Iterator[Path]:
     """
     require_file(path)
     target = Path(os.path.realpath(path))
-    aside = target.with_name(
-        name_aside(target.name, uuid.uuid4().hex)
-    )  # no other process, of any host, has it
     with disk_errors(path):
-        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        try:
-            yield aside
-            if target.exists():
-                set_mode(aside, stat.S_IMODE(target.stat().st_mode))
-            sync(aside)
-            aside.replace(target)
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
+        _remove_leftovers(target)
+        with _locked_aside(target) as aside:
+            try:
+                yield aside
+                if target.exists():
+                    set_mode(aside, stat.S_IMODE(target.stat().st_mode))
+                sync(aside)
+                aside.replace(target)
+            except BaseException:
+                aside.unlink(missing_ok=True)
+                raise
         sync(target.parent)
+
+
+@contextlib.contextmanager
+def _locked_aside(target: Path) -> Iterator[Path]:
+    """Yield an empty file beside `target`, locked: what a killed process has left is not."""
+    while True:
+        # No other process, of any host, makes a file of that name.
+        aside = target.with_name(name_aside(target.name, uuid.uuid4().hex))
+        with os.fdopen(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666), "wb") as file:
+            with contextlib.suppress(OSError):  # not every file system has locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if os.fstat(file.fileno()).st_nlink:  # else taken for a leftover before it was locked
+                yield aside
+                return
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the files that killed processes have left beside `target`, as far as that can be told."""
+    beginning = name_aside(target.name, "")
+    for path in target.parent.iterdir():
+        is_aside = path.name.startswith(beginning) and _UNIQUE.fullmatch(path.name, len(beginning))
+        if is_aside and path.is_file():
+            with contextlib.suppress(OSError), path.open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -53,7 +53,7 @@ class TranslatedPart(NamedTuple):
 
 def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
     """The distinct samples, in order of expected risk, lowest first."""
-    from allyouneed.evaluation.chrf import pairwise_chrf
+    from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 
     ranked = rank_by_expected_utility([translation.text for translation in drawn], pairwise_chrf)
     return [replace(drawn[index], score=utility) for index, utility in ranked]
