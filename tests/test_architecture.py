@@ -43,6 +43,9 @@ FLAG = re.compile(r"(?<![\w-])--[a-z]")
 MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 60
 
+SHARED_NAMES = {"__init__.py", "task.py"}
+"""Names of several files: each folder of a task has the definition of the task in a file of one name."""
+
 Sources = Mapping[str, str]
 """Module name -> source text; the name of a package's `__init__` ends in `.__init__`."""
 
@@ -229,6 +232,19 @@ def vague_names(sources: Sources) -> list[str]:
     return modules + classes
 
 
+def names_that_occur_twice(sources: Sources) -> list[str]:
+    """Public classes, and files, that have the name of an earlier one."""
+    seen, again = set[str](), list[str]()
+    for module, source in sources.items():
+        classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+        file = module.rpartition(".")[2] + ".py"
+        for name in [*(name for name in classes if not name.startswith("_")), file]:
+            if name in seen and name not in SHARED_NAMES:
+                again.append(f"{module}: {name}")
+            seen.add(name)
+    return again
+
+
 def tasks_told_apart_by_name(sources: Sources) -> list[str]:
     """Comparisons and look-ups by the name of a task, which belong to the task's folder."""
     return [
@@ -258,6 +274,11 @@ CHECKS = {
         "allyouneed.model.__init__": "from allyouneed.model.layers import Layer",
         "allyouneed.model.layers": "from allyouneed.model.masks import causal_mask",
         "allyouneed.model.masks": "from allyouneed.model import Layer",
+    },
+    names_that_occur_twice: {
+        "allyouneed.data.lines": "class Line: pass",
+        "allyouneed.lab.paper.lines": "",
+        "allyouneed.cli.table": "class Line: pass\nclass _Line: pass",
     },
     torch_where_there_is_only_text: {
         "allyouneed.data.batch_plans": "import torch.nn as nn",
@@ -337,10 +358,8 @@ def test_the_package_keeps_its_shape(check) -> None:  # type: ignore[no-untyped-
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 def test_each_check_objects_to_each_bad_source(check) -> None:  # type: ignore[no-untyped-def]
     bad = CHECKS[check]
-    if check is import_cycles:
-        assert len(check(bad)) == 1
-    else:
-        assert len(check(bad)) == len(bad)
+    expected = {import_cycles: 1, names_that_occur_twice: 2}.get(check, len(bad))
+    assert len(check(bad)) == expected
 
 
 @pytest.mark.parametrize("source", UNSAFE)
