@@ -305,12 +305,6 @@ def test_checked_settings_are_named_in_messages_and_beside_them() -> None:
     assert DataConfig.checked(vocab_size=300) == DataConfig(vocab_size=300)
 
 
-def test_what_was_recorded_before_there_were_samples_says_that_none_was_taken(toml: Path) -> None:
-    toml.write_bytes(b"[data]\nvocab_size = 300\n")
-    assert RunConfig.from_toml(toml).data == DataConfig(vocab_size=300, vocab_sample_bytes=0)
-    assert RunConfig().with_toml(toml).data == DataConfig(vocab_size=300)
-
-
 def test_mbr_is_a_setting_that_files_without_it_do_not_name(toml: Path) -> None:
     toml.write_bytes(b"[search]\nbeam_size = 2\n")
     config = RunConfig.from_toml(toml)

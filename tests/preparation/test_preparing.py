@@ -29,7 +29,7 @@ from allyouneed.preparation import prepared_data, preparing
 from allyouneed.preparation.inspecting import inspect
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
-from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
+from allyouneed.storage.publish import publish_directory, read_manifest
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.parsing.treebank import TreeFiles
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -504,18 +504,6 @@ def test_a_corpus_within_the_bound_has_the_vocabulary_of_all_of_its_text(
     bounded = prepare(tmp_path / "bounded", files, config=config, say=said.append)
     assert without_names(bounded.directory) == without_names(of_all.directory)
     assert not any("sample" in line for line in said)
-
-
-def test_data_prepared_before_there_were_samples_was_learned_from_everything(
-    toy_data: Path, tmp_path: Path
-) -> None:
-    manifest = read_manifest(toy_data)
-    facts = {key: manifest[key] for key in ("config", "source_vocab_size", "target_vocab_size", "facts")}
-    del facts["config"]["vocab_sample_bytes"]
-    with publish_directory(tmp_path / "data", "data", facts) as directory:
-        shutil.copytree(toy_data, directory, ignore=shutil.ignore_patterns(MANIFEST), dirs_exist_ok=True)
-    old, new = PreparedData(tmp_path / "data").config, PreparedData(toy_data).config
-    assert old == new.replace(vocab_sample_bytes=0) != new
 
 
 def test_long_pairs_are_encoded_a_few_at_a_time(
