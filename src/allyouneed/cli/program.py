@@ -7,7 +7,7 @@ signature is the interface: the main argument is positional, all others are opti
 that compute take `device: Device`. The docstring is the help: one line for the list of commands, examples
 between ``` lines, an `Args:` section.
 
-Output goes to stdout, messages through `console.notice`, the progress of long work through
+Output goes to stdout, messages through `errors.notice`, the progress of long work through
 `progress.progress`. A command raises `UserError` for what a user can fix, and may return an exit code;
 `--debug` and `--quiet` are handled here.
 """
