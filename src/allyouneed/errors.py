@@ -124,7 +124,7 @@ _REMEDIES = {
     errno.EMFILE: "raise the limit on open files (`ulimit -n`)",
     errno.EIO: "check the disk",
 }
-"""What the user can do about each system error."""
+"""System error -> remedy for the user."""
 
 
 def system_fault(error: OSError) -> str:

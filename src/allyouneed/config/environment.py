@@ -10,9 +10,7 @@ from allyouneed.errors import UsageError
 
 
 def number_given(name: str, otherwise: int | None = None) -> int:
-    """Read a number from an environment variable that `torchrun` sets.
-
-    Without `otherwise`, the variable must be set.
+    """Read a number from an environment variable that `torchrun` sets; without `otherwise`, it must be set.
 
     Raises:
         UsageError: The value is not a number of at most nine digits, or `WORLD_SIZE` is 0.
@@ -27,11 +25,7 @@ def number_given(name: str, otherwise: int | None = None) -> int:
 
 
 def num_processes() -> int:
-    """The number of processes that `torchrun` started; 1 without it.
-
-    Raises:
-        UsageError: `WORLD_SIZE` is not a positive number of at most nine digits.
-    """
+    """The number of processes that `torchrun` started, as `number_given` reads it; 1 without it."""
     return number_given("WORLD_SIZE", 1)
 
 

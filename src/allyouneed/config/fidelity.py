@@ -15,16 +15,11 @@ _RELEASED_2017: dict[str, dict[str, Any]] = {
 _RELEASED_LATER: dict[str, dict[str, Any]] = {
     "model": {
         **_RELEASED_2017["model"],
-        "norm": "pre",
-        "attention_dropout": 0.1,
-        "feed_forward_dropout": 0.1,
-        "attention_bias": False,
+        **{"norm": "pre", "attention_dropout": 0.1, "feed_forward_dropout": 0.1, "attention_bias": False},
     },
     "training": {
         **_RELEASED_2017["training"],
-        "adam_beta2": 0.997,
-        "learning_rate_factor": 2.0,
-        "warmup_steps": 8_000,
+        **{"adam_beta2": 0.997, "learning_rate_factor": 2.0, "warmup_steps": 8_000},
     },
 }
 
@@ -40,14 +35,8 @@ _NOT_PART_OF_IT = {
     "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
     "model": {*("source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions")},
     "training": {
-        "micro_batch_tokens",
-        "keep_checkpoints",
-        "validate_every_steps",
-        "precision",
-        "threads_share",
-        "sharded",
-        "block_pairs",
-        "seed",
+        *("micro_batch_tokens", "keep_checkpoints", "validate_every_steps", "precision"),
+        *("threads_share", "sharded", "block_pairs", "seed"),
     },
     "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},
 }
@@ -107,14 +96,8 @@ def nearest_of_paper(config: RunConfig) -> str:
 
 def sizes(model: ModelConfig) -> tuple[object, ...]:
     """The settings that distinguish the sizes of Table 3."""
-    return (
-        model.architecture,
-        model.num_layers,
-        model.d_model,
-        model.d_ff,
-        model.num_heads,
-        *model.head_widths,
-    )
+    widths = model.d_model, model.d_ff, model.num_heads, *model.head_widths
+    return model.architecture, model.num_layers, *widths
 
 
 def deviations(config: RunConfig) -> list[Deviation]:
@@ -128,24 +111,20 @@ def deviations(config: RunConfig) -> list[Deviation]:
 
 def _differences(config: RunConfig, paper: RunConfig) -> Iterator[Deviation]:
     given, printed = config.model_dump(), paper.model_dump()
+    widths = zip(("d_k", "d_v"), config.model.head_widths, paper.model.head_widths, strict=True)
+    same_widths = {name for name, width, of_paper in widths if width == of_paper}
     for group, left_out in _NOT_PART_OF_IT.items():
-        passed_over = left_out | {"attention_bias"} | _unused(config)
+        passed_over = left_out | same_widths | _unused(config) | {"attention_bias"}
         for name in (name for name in given[group] if name not in passed_over):
             value, of_paper = given[group][name], printed[group][name]
-            if value != of_paper and not (name in ("d_k", "d_v") and _same_width(config, paper, name)):
+            if value != of_paper:
                 setting = f"{group}.{name}"
                 yield Deviation(setting, value, of_paper, _REMARKS.get(setting, ""))
 
 
 def _unused(config: RunConfig) -> set[str]:
-    feed_forward = config.model.feed_forward
     names = config.model.model_dump()
     over_parameters = {name for name in names if name.startswith("parameter_")}
     of_experts = {name for name in names if "expert" in name}
     unused = {"network": over_parameters | of_experts, "parameters": of_experts | {"d_ff"}}
-    return {*unused.get(feed_forward, over_parameters), "kernel_width"}
-
-
-def _same_width(config: RunConfig, paper: RunConfig, name: str) -> bool:
-    place = ("d_k", "d_v").index(name)
-    return config.model.head_widths[place] == paper.model.head_widths[place]
+    return {*unused.get(config.model.feed_forward, over_parameters), "kernel_width"}

@@ -31,27 +31,17 @@ class Reach(NamedTuple):
         return cls(num_keys // 2, num_keys - 1 - num_keys // 2)
 
 
-_TRANSFORMER = {"transformer"}
+_OF_TRANSFORMER = (
+    *("activation", "attention", "attention_bias", "attention_dropout", "autoregression", "guided_alignment"),
+    *("max_distance", "neighbourhood", "norm", "num_decoder_layers", "output_bias", "scaled_embeddings"),
+    *("source_end", "target_space"),
+)
 _ARCHITECTURES_THAT_KNOW = {
-    "activation": _TRANSFORMER,
-    "attention": _TRANSFORMER,
-    "attention_bias": _TRANSFORMER,
-    "attention_dropout": _TRANSFORMER,
-    "autoregression": _TRANSFORMER,
-    "feed_forward": {"transformer", "recurrent"},
-    "feed_forward_dropout": {"transformer", "recurrent"},
-    "guided_alignment": _TRANSFORMER,
-    "layer_norm_epsilon": {"transformer", "bytenet"},
-    "max_distance": _TRANSFORMER,
-    "neighbourhood": _TRANSFORMER,
-    "norm": _TRANSFORMER,
-    "num_decoder_layers": _TRANSFORMER,
-    "num_dilations": {"bytenet"},
-    "output_bias": _TRANSFORMER,
-    "positions": {"transformer", "convolutional"},
-    "scaled_embeddings": _TRANSFORMER,
-    "source_end": _TRANSFORMER,
-    "target_space": _TRANSFORMER,
+    **dict.fromkeys(_OF_TRANSFORMER, ("transformer",)),
+    **dict.fromkeys(("feed_forward", "feed_forward_dropout"), ("transformer", "recurrent")),
+    "layer_norm_epsilon": ("transformer", "bytenet"),
+    "num_dilations": ("bytenet",),
+    "positions": ("transformer", "convolutional"),
 }
 """Setting -> architectures that support it; the others reject it. Unused sizes are ignored instead."""
 
@@ -158,6 +148,11 @@ class ModelConfig(Config):
     """Constant added to the variance in layer normalisation."""
 
     @property
+    def vocab_sizes(self) -> tuple[int, int]:
+        """Entries of the source and the target vocabulary."""
+        return self.source_vocab_size, self.target_vocab_size
+
+    @property
     def head_widths(self) -> tuple[int, int]:
         """d_k and d_v of one head."""
         default = self.d_model // self.num_heads
@@ -206,17 +201,22 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_architecture(self) -> Self:
-        for name, known in _ARCHITECTURES_THAT_KNOW.items():
+        for name, known in sorted(_ARCHITECTURES_THAT_KNOW.items()):
             value = getattr(self, name)
             if value != type(self).model_fields[name].default and self.architecture not in known:
                 raise ValueError(
                     f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
-        if self.autoregression == "ssru":
-            self._check_recurrent_units()
+        in_self_attention = self.positions in ("rotary", "alibi", "relative")
+        for name, needs in {"neighbourhood": self.neighbourhood, "positions": in_self_attention}.items():
+            if self.autoregression == "ssru" and needs:
+                raise ValueError(
+                    f"{name} = {getattr(self, name)} needs self-attention in the decoder, and "
+                    'autoregression = "ssru"; leave one of them out'
+                )
         if self.guided_alignment and not self.source_end:
             raise ValueError("guided_alignment needs source_end = true; leave one of them out")
-        if self.architecture != "transformer" and self.positions in ("rotary", "alibi", "relative"):
+        if self.architecture != "transformer" and in_self_attention:
             raise ValueError(
                 f'positions = "{self.positions}" needs the transformer; take "sinusoidal" or "learned"'
             )
@@ -239,14 +239,3 @@ class ModelConfig(Config):
                 f"{self.num_experts}; lower it"
             )
         return self
-
-    def _check_recurrent_units(self) -> None:
-        unknown: dict[str, object] = {"neighbourhood": self.neighbourhood}
-        if self.positions in ("rotary", "alibi", "relative"):
-            unknown["positions"] = self.positions
-        for name, value in unknown.items():
-            if value:
-                raise ValueError(
-                    f'{name} = {value} needs self-attention in the decoder, and autoregression = "ssru"; '
-                    "leave one of them out"
-                )

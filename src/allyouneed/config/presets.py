@@ -42,22 +42,13 @@ def multi30k_tiny() -> RunConfig:
     """A small model for small corpora, sized for Multi30k on two cores."""
     return base().replace(
         model={
-            "num_layers": 4,
-            "d_model": 128,
-            "d_ff": 256,
-            "num_heads": 4,
-            "dropout": 0.3,
+            **{"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4, "dropout": 0.3},
             **_vocabularies(10_000),
         },
         data={"vocab_size": 10_000},
         training={
-            "batch_tokens": 4_096,
-            "num_steps": 8_000,
-            "learning_rate_factor": 2.5,
-            "warmup_steps": 2_000,
-            "checkpoint_every_steps": 250,
-            "keep_checkpoints": 10,
-            "average_last": 10,
+            **{"batch_tokens": 4_096, "num_steps": 8_000, "learning_rate_factor": 2.5, "warmup_steps": 2_000},
+            **{"checkpoint_every_steps": 250, "keep_checkpoints": 10, "average_last": 10},
             "validate_every_steps": 500,
         },
         search={"beam_size": 5},
@@ -76,13 +67,8 @@ def parsing_wsj() -> RunConfig:
     """
     return base().replace(
         model={
-            "num_layers": 4,
-            "d_model": 1024,
-            "dropout": 0.2,
-            "attention_dropout": 0.2,
-            "source_vocab_size": 16_000,
-            "target_vocab_size": 128,
-            "tied_embeddings": "none",
+            **{"num_layers": 4, "d_model": 1024, "dropout": 0.2, "attention_dropout": 0.2},
+            **{"source_vocab_size": 16_000, "target_vocab_size": 128, "tied_embeddings": "none"},
         },
         data={"task": "parsing", "vocab_size": 16_000, "joint_vocabulary": False, "max_tokens": 1_024},
         training={"warmup_steps": 16_000},
@@ -108,24 +94,15 @@ def parsing_tiny() -> RunConfig:
     """
     return parsing_wsj().replace(
         model={
-            "d_model": 128,
-            "d_ff": 512,
-            "num_heads": 4,
-            "norm": "pre",
-            "dropout": 0.3,
-            "attention_dropout": 0.1,
-            "symbol_dropout": 0.1,
-            "source_vocab_size": 4_000,
-            "tied_embeddings": "target",
+            **{"d_model": 128, "d_ff": 512, "num_heads": 4, "norm": "pre"},
+            **{"dropout": 0.3, "attention_dropout": 0.1, "symbol_dropout": 0.1},
+            **{"source_vocab_size": 4_000, "tied_embeddings": "target"},
         },
         data={"tokenizer": "words", "vocab_size": 4_000, "tags": "predicted", "brackets": "joined"},
         training={
             **multi30k_tiny().training.model_dump(),
-            "batch_tokens": 2_048,
-            "micro_batch_tokens": 1_024,
-            "num_steps": 6_000,
-            "learning_rate_factor": 1.5,
-            "warmup_steps": 1_000,
+            **{"batch_tokens": 2_048, "micro_batch_tokens": 1_024, "num_steps": 6_000},
+            **{"learning_rate_factor": 1.5, "warmup_steps": 1_000},
         },
         search={"beam_size": 5},
     )
@@ -135,22 +112,14 @@ def demo() -> RunConfig:
     """The model of `allyouneed demo`; it learns the demo grammar in minutes on two cores."""
     return base().replace(
         model={
-            "num_layers": 2,
-            "d_model": 128,
-            "d_ff": 512,
-            "num_heads": 4,
-            "dropout": 0.1,
+            **{"num_layers": 2, "d_model": 128, "d_ff": 512, "num_heads": 4, "dropout": 0.1},
             **_vocabularies(2_000),
         },
         data={"vocab_size": 2_000},
         training={
-            "batch_tokens": 2_048,
-            "micro_batch_tokens": 1_024,
-            "num_steps": 2_000,
-            "learning_rate_factor": 1.5,
-            "warmup_steps": 400,
-            "checkpoint_every_steps": 100,
-            "validate_every_steps": 500,
+            **{"batch_tokens": 2_048, "micro_batch_tokens": 1_024, "num_steps": 2_000},
+            **{"learning_rate_factor": 1.5, "warmup_steps": 400},
+            **{"checkpoint_every_steps": 100, "validate_every_steps": 500},
         },
     )
 
@@ -182,10 +151,7 @@ def recurrent_gnmt() -> RunConfig:
     """
     return base().replace(
         model={
-            "architecture": "recurrent",
-            "num_layers": 8,
-            "d_model": 1024,
-            "dropout": 0.2,
+            **{"architecture": "recurrent", "num_layers": 8, "d_model": 1024, "dropout": 0.2},
             **_vocabularies(32_000),
         },
         data={"tokenizer": "wordpiece", "vocab_size": 32_000},
@@ -202,12 +168,8 @@ def convolutional_convs2s() -> RunConfig:
     """
     return base().replace(
         model={
-            "architecture": "convolutional",
-            "num_layers": 15,
-            "kernel_width": 3,
-            "positions": "learned",
-            "dropout": 0.2,
-            **_vocabularies(40_000),
+            **{"architecture": "convolutional", "num_layers": 15, "kernel_width": 3, "dropout": 0.2},
+            **{"positions": "learned", **_vocabularies(40_000)},
         },
         data={"vocab_size": 40_000},
         training={"learning_rate_factor": 0.7, "label_smoothing": 0.0},
@@ -223,10 +185,7 @@ def bytenet() -> RunConfig:
     """
     return base().replace(
         model={
-            "architecture": "bytenet",
-            "num_layers": 30,
-            "d_model": 1600,
-            "kernel_width": 3,
+            **{"architecture": "bytenet", "num_layers": 30, "d_model": 1600, "kernel_width": 3},
             "dropout": 0.0,
         },
         training={"learning_rate_factor": 0.75, "label_smoothing": 0.0},
@@ -241,12 +200,8 @@ def experts() -> RunConfig:
     """
     return recurrent_gnmt().replace(
         model={
-            "feed_forward": "experts",
-            "num_layers": 3,
-            "d_model": 512,
-            "d_ff": 2048,
-            "num_experts": 2_048,
-            "experts_per_token": 4,
+            **{"feed_forward": "experts", "num_experts": 2_048, "experts_per_token": 4},
+            **{"num_layers": 3, "d_model": 512, "d_ff": 2048},
         }
     )
 
@@ -262,21 +217,12 @@ def _table3(label_smoothing: float = 0.1, **model: object) -> Callable[[], RunCo
     )
 
 
+_OF_PAPER = base, base_en_fr, big, big_en_fr, parsing_semi, parsing_wsj
+_RIVALS = bytenet, convolutional_convs2s, experts, recurrent_gnmt
+_OTHERS = demo, laptop, multi30k_tiny, parsing_tiny
+
 PRESETS: dict[str, Callable[[], RunConfig]] = {
-    "base": base,
-    "base_en_fr": base_en_fr,
-    "big": big,
-    "big_en_fr": big_en_fr,
-    "bytenet": bytenet,
-    "convolutional_convs2s": convolutional_convs2s,
-    "demo": demo,
-    "experts": experts,
-    "laptop": laptop,
-    "multi30k_tiny": multi30k_tiny,
-    "parsing_semi": parsing_semi,
-    "parsing_tiny": parsing_tiny,
-    "parsing_wsj": parsing_wsj,
-    "recurrent_gnmt": recurrent_gnmt,
+    **dict(sorted((make.__name__, make) for make in (*_OF_PAPER, *_RIVALS, *_OTHERS))),
     # Rows A: number of heads, with d_k and d_v adjusted to keep the amount of computation the same.
     "table3_heads_1": _table3(num_heads=1, d_k=512, d_v=512),
     "table3_heads_4": _table3(num_heads=4, d_k=128, d_v=128),
@@ -307,19 +253,12 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 }
 """Name on the command line -> configuration."""
 
-_NOT_OF_PAPER = "demo", "laptop", "multi30k_tiny", "parsing_tiny"
-_RIVALS = "recurrent_gnmt", "convolutional_convs2s", "bytenet", "experts"
-
-PAPER_PRESETS = [name for name in PRESETS if name not in (*_NOT_OF_PAPER, *_RIVALS)]
+PAPER_PRESETS = [name for name, make in PRESETS.items() if make not in (*_OTHERS, *_RIVALS)]
 """Presets that the paper describes, base first."""
 
 
 def preset(name: str) -> RunConfig:
-    """The configuration named `name`.
-
-    Raises:
-        UsageError: There is no such preset.
-    """
+    """The configuration named `name`; UsageError if there is none."""
     if name not in PRESETS:
         nearest = difflib.get_close_matches(name, PRESETS, n=1)
         remedy = f"did you mean {nearest[0]}?" if nearest else f"presets: {', '.join(PRESETS)}"

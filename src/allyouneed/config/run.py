@@ -135,9 +135,7 @@ class TrainingConfig(Config):
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, or if not set a quarter of the batch, so that each update mixes lengths.
 
-        Args:
-            longest: Tokens of the longest sentence, end symbol included; a micro-batch can always hold it.
-            num_processes: Number of processes; each should get a micro-batch of every batch.
+        A micro-batch holds the `longest` sentence, end symbol included, and each process gets one.
         """
         default = max(longest, self.batch_tokens // max(_MICRO_BATCHES, num_processes))
         return self.micro_batch_tokens or min(self.batch_tokens, default)

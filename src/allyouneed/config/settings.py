@@ -29,11 +29,7 @@ _GREATEST = {"n_best": MAX_OUTPUTS, "mbr": MAX_OUTPUTS, "workers": MAX_THREADS, 
 
 
 def require_counts(**given: int | None) -> None:
-    """Reject a count below 1 or above its bound.
-
-    Raises:
-        UsageError: A count is out of range.
-    """
+    """Raise UsageError for a count below 1 or above its bound."""
     for name, count in given.items():
         greatest = _GREATEST.get(name, MAX_COUNT)
         if count is not None and not 1 <= count <= greatest:
@@ -73,15 +69,7 @@ class Config(BaseModel):
         return self.changed(changes, ".".join)
 
     def changed(self, changes: Mapping[str, Any], place: Callable[[Sequence[str]], str]) -> Self:
-        """Return a changed copy, like `replace`.
-
-        Args:
-            changes: New values by key, nested for groups of settings.
-            place: Function from a key to the place where the user gave it, for error messages.
-
-        Raises:
-            UsageError: A setting is unknown, out of range or of a wrong type; names all of them.
-        """
+        """Return a changed copy, like `replace`; `place` tells where the user gave a key, for messages."""
         try:
             return type(self).model_validate(_merged(self.model_dump(), changes))
         except ValidationError as error:
@@ -89,11 +77,7 @@ class Config(BaseModel):
 
     @classmethod
     def checked(cls, **settings: Any) -> Self:
-        """Make a configuration from settings.
-
-        Raises:
-            UsageError: A setting is unknown, out of range or of a wrong type; names all of them.
-        """
+        """Make a configuration from settings; UsageError names all that are unknown or have wrong values."""
         try:
             return cls(**settings)
         except ValidationError as error:
@@ -125,7 +109,9 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
         reason = detail["msg"].removeprefix("Value error, ")
         given = "" if detail["type"] == "value_error" else f", not {_shown(detail['input'])}"
         return ": ".join(filter(None, [place(key), name, f"{reason}{given}"]))
-    known = sorted(_fields(config, key[:-1]))
+    for part in key[:-1]:
+        config = config.model_fields[part].annotation  # type: ignore[assignment]
+    known = sorted(config.model_fields)
     nearest = difflib.get_close_matches(key[-1], known, n=1)
     remedy = (
         f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
@@ -140,18 +126,8 @@ def _shown(value: object) -> str:
         return "a number with thousands of digits"
 
 
-def _fields(config: type[Config], path: Sequence[str]) -> list[str]:
-    for name in path:
-        config = config.model_fields[name].annotation  # type: ignore[assignment]
-    return list(config.model_fields)
-
-
 def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text in time bounded by its length.
-
-    Raises:
-        ValueError: The text is not valid TOML, too long, or too deeply nested; says what to do.
-    """
+    """Parse a TOML text in time bounded by its length; a ValueError says what is wrong and what to do."""
     if len(text) > LONGEST_TEXT:
         raise ValueError(f"more than {LONGEST_TEXT:,} characters; remove everything that is not a setting")
     plain = _QUOTED_OR_COMMENT.sub(lambda found: "q" + "\n" * found[0].count("\n"), text)
@@ -171,12 +147,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
-    """Read a TOML file of settings: its values, and its text.
-
-    Raises:
-        UsageError: The file is missing, or not TOML.
-        DiskError: The file cannot be read.
-    """
+    """Read a TOML file of settings: its values, and its text; UsageError if it is missing or not TOML."""
     try:
         with path.open("rb") as file:
             text = file.read(LONGEST_TEXT + 1).decode()
@@ -224,9 +195,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Function], Function]:
     """Add every option to the signature and the docstring of a function that takes `**options`.
 
-    Args:
-        options: Settings with their own defaults.
-        of_the_model: Settings whose default is the value stored with the model.
+    `options` have their own defaults, those `of_the_model` the values stored with the model.
     """
 
     def document(function: Function) -> Function:
