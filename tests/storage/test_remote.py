@@ -16,7 +16,7 @@ from tests.storage.publish.test_manifest import rewrite_manifest
 from allyouneed.errors import DiskError, LockedError, ModelError, UsageError
 from allyouneed.storage import locations, remote
 from allyouneed.storage.publish import MANIFEST, publish_directory, read_manifest
-from allyouneed.storage.publish.workplace import workplace
+from allyouneed.storage.publish.directory import workplace
 from allyouneed.storage.remote import copy_published, local_copy
 
 URL = "flaky://place/data"

@@ -59,10 +59,7 @@ def save_checkpoint(
     *,
     replace: bool = False,
 ) -> None:
-    """Publish a model directory.
-
-    `facts` are additional keys for the manifest; if `replace`, an existing model may be replaced.
-    """
+    """Publish a model directory, with `facts` as more keys of the manifest; `replace` an existing model."""
     with publish_directory(directory, "model", facts, replace=replace) as aside:
         write_checkpoint(aside, config, weights, attachments)
 
@@ -76,12 +73,9 @@ def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attac
 
 
 def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpoint:
-    """Read a model directory and check every byte against its manifest.
+    """Read a model directory and check every byte against its manifest; ModelError if it is damaged or none.
 
     `attachments` are files that it must have besides weights and configuration.
-
-    Raises:
-        ModelError: The directory is damaged or is not a model directory.
     """
     manifest = read_manifest(directory, "model", (WEIGHTS, CONFIG, *attachments))
     names = sorted(set(manifest["files"]) - {WEIGHTS, CONFIG})
@@ -96,10 +90,7 @@ def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpo
 def save_training_state(
     directory: Path, optimizer: torch.optim.Optimizer, progress: Mapping[str, Any]
 ) -> None:
-    """Publish what resuming needs besides the checkpoint: the optimizer's moments, and `progress` as JSON.
-
-    An existing state at `directory` is replaced.
-    """
+    """Publish, or replace, the state for resuming: the optimizer's moments, and `progress` as JSON."""
     moments = {
         f"{index}.{key}": value
         for index, entries in optimizer.state_dict()["state"].items()
@@ -111,15 +102,18 @@ def save_training_state(
 
 
 def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Load the moments saved in `directory` into `optimizer` and return the progress saved with them.
-
-    The optimizer has tensors for all of them.
+    """Load saved moments into `optimizer`, which has tensors for them; return the progress saved with them.
 
     Raises:
         ModelError: The directory is damaged or belongs to another model.
     """
     read_manifest(directory, "state", (_MOMENTS, _PROGRESS))
-    progress = _read_progress(directory / _PROGRESS)
+    try:
+        progress = json.loads((directory / _PROGRESS).read_bytes())  # may hold minus infinity
+    except (ValueError, RecursionError):
+        progress = None
+    if not isinstance(progress, dict):
+        raise ModelError(f"{directory / _PROGRESS}: is not a JSON object; take another copy of {directory}")
     moments = read_tensors(directory / _MOMENTS)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state: dict[int, dict[str, Tensor]] = {}
@@ -139,23 +133,8 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
     return progress
 
 
-def _read_progress(path: Path) -> dict[str, Any]:
-    """Read the JSON object of a state; its best value starts at minus infinity, which strict JSON lacks."""
-    try:
-        progress = json.loads(path.read_bytes())
-    except (ValueError, RecursionError):
-        progress = None
-    if not isinstance(progress, dict):
-        raise ModelError(f"{path}: is not a JSON object; take another copy of {path.parent}")
-    return progress
-
-
 def read_tensors(path: Path) -> Weights:
-    """Read a file of safetensors.
-
-    Raises:
-        ModelError: The file is missing, no regular file, larger than any model, or damaged.
-    """
+    """Read a file of safetensors; ModelError if it is missing, no regular file, too large, or damaged."""
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
             _require_size(file)

@@ -10,7 +10,6 @@ import time
 import uuid
 from collections.abc import Callable
 from functools import partial
-from io import FileIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,10 +36,7 @@ _wait = time.sleep
 
 
 class Location:
-    """A folder.
-
-    Args:
-        where: A URL such as `s3://bucket/folder`, or a local path.
+    """A folder at a URL such as `s3://bucket/folder`, or at a local path.
 
     Raises:
         UsageError: There is no such kind of URL, its package is not installed, or it has a password.
@@ -89,11 +85,7 @@ class Location:
             return {}
 
     def read(self, name: str, most_bytes: int) -> bytes:
-        """The first bytes of a file.
-
-        Raises:
-            FileNotFoundError: There is none.
-        """
+        """The first bytes of a file; FileNotFoundError if there is none."""
 
         def read() -> bytes:
             with self._files.open(path=self._path(name), mode="rb") as file:
@@ -115,19 +107,22 @@ class Location:
             self._again(f"removed ({name})", partial(self._files.rm_file, self._path(name)), _ABSENT)
 
     def fetch(self, name: str, target: Path, size: int, sha256: str) -> None:
-        """Copy a file of the folder to the local disk.
+        """Copy a file of the folder to the local disk; FileNotFoundError if there is none.
 
-        Raises:
-            FileNotFoundError: There is none.
-            DiskError: Another content than that of this size and sha256 comes every time, or the local disk
-                is full.
+        DiskError if another content than that of this size and sha256 comes every time, or the disk is full.
         """
 
         def fetch() -> None:
             with disk_errors(target):
                 file = target.open("wb", buffering=0)
+
+            def receive(block: bytes) -> None:
+                with disk_errors(target):
+                    while block:  # a disk that is nearly full takes a part of it first
+                        block = block[file.write(block) :]
+
             with file:
-                if self._hashed(name, size, _writer(file, target)) != sha256:
+                if self._hashed(name, size, receive) != sha256:
                     raise _OtherContentError("another content than its manifest says has come")
 
         self._again(f"read ({name})", fetch, _ABSENT)
@@ -215,18 +210,6 @@ class Location:
 
 class _OtherContentError(Exception):
     pass
-
-
-def _writer(file: FileIO, path: Path) -> Callable[[bytes], None]:
-    """Writes blocks whole; an error is one of the local disk."""
-
-    def write(block: bytes) -> None:
-        with disk_errors(path):
-            written = 0
-            while written < len(block):
-                written += file.write(block[written:])
-
-    return write
 
 
 def _reason(error: Exception) -> str:

@@ -19,9 +19,9 @@ from allyouneed.storage.publish import (
     require_free,
     require_space,
 )
+from allyouneed.storage.publish.directory import LeftoverError
 from allyouneed.storage.publish.disk import url_of
 from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest, require_directory
-from allyouneed.storage.publish.workplace import LeftoverError
 
 _UNFINISHED = "unfinished.json"
 _NOT_FACTS = ("kind", "format_version", "files")
@@ -159,17 +159,16 @@ def _download(
             missing = {name for name in entries if not is_intact(aside, manifest, name)}
             require_space(target, sum(entries[name]["size"] for name in missing))
             for name, entry in entries.items():
-                if name in missing:
-                    _fetch(location, name, entry, aside / name)
-                    advance(entry["size"])
-                else:
+                if name not in missing:
                     skip(entry["size"])
-
-
-def _fetch(location: Location, name: str, entry: dict[str, Any], path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # it may be a link
-    try:
-        location.fetch(name, path, entry["size"], entry["sha256"])
-    except FileNotFoundError:
-        raise ModelError(f"{location.name}/{name}: is missing; copy the directory there again") from None
+                    continue
+                path = aside / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)  # it may be a link
+                try:
+                    location.fetch(name, path, entry["size"], entry["sha256"])
+                except FileNotFoundError:
+                    raise ModelError(
+                        f"{location.name}/{name}: is missing; copy the directory there again"
+                    ) from None
+                advance(entry["size"])

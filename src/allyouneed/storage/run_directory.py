@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -67,28 +68,21 @@ class RunDirectory:
         exists, all checkpoints. Checkpoints saved for the best validation or at an interruption do not count
         as scheduled, nor does step 0, the model that a run continues.
         """
-        steps, ended_at = self.checkpoint_steps(), self._ended_at()
-        made = [step for step in steps if step > 0]
-        return [s for s in made if every is None or s % every == 0 or s == ended_at] or made or steps
-
-    def _ended_at(self) -> int | None:
-        """The last step of a run that ended normally; None for any other run."""
         try:
             ended = json.loads(read_published(self._exit))
-            return int(ended["step"]) if ended["code"] == 0 else None
+            last = int(ended["step"]) if ended["code"] == 0 else None
         except (UserError, ValueError, TypeError, KeyError):
-            return None
+            last = None
+        steps = self.checkpoint_steps()
+        made = [step for step in steps if step > 0]
+        return [s for s in made if every is None or s % every == 0 or s == last] or made or steps
 
     def resumable_steps(self) -> list[int]:
         """Steps that have both a checkpoint and a training state, ascending."""
         return sorted(set(self.checkpoint_steps()) & set(_steps(self.path / "state")))
 
     def require_space(self, save_bytes: int) -> None:
-        """Check that the disk has room for the saves that are kept plus the one being written.
-
-        Raises:
-            DiskError: There is too little room.
-        """
+        """Raise DiskError if the disk lacks room for the saves that are kept plus the one being written."""
         missing = KEPT_STATES + 1 - len(self.resumable_steps())
         require_space(self.path, max(1, missing) * save_bytes)
 
@@ -127,11 +121,7 @@ class RunDirectory:
                 remove_directory(directory, kind)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
-        """Record in `exit.json` how the run ended.
-
-        Raises:
-            DiskError: The run has been moved or removed; nothing is written.
-        """
+        """Record in `exit.json` how the run ended; DiskError if the run has been moved or removed."""
         self.require_held()
         write_text(self._exit, json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
 
@@ -170,7 +160,11 @@ class RunDirectory:
         with lock:
             with disk_errors(self.path):
                 sign(lock, str(os.getppid()))
-                self._remove_unfinished()
+                # What a killed run left half-written goes, and what it was about to replace is restored.
+                for path in chain.from_iterable(map(self.path.glob, ("*", "checkpoints/*", "state/*"))):
+                    if _is_unfinished(path):
+                        put_back(path, path.with_suffix(""))
+                        shutil.rmtree(path) if path.is_dir() else path.unlink()
             self._lock = lock
             try:
                 yield
@@ -193,11 +187,7 @@ class RunDirectory:
             return self._take_lock(attempts - 1)
 
     def require_held(self) -> None:
-        """Check that the directory, locked by this process, has not been moved or removed since.
-
-        Raises:
-            DiskError: The lock file is no longer in its place.
-        """
+        """Raise DiskError if the directory, locked by this process, has been moved or removed since."""
         if self._lock is not None and not same_file(self._lock, self.path / _LOCK):
             raise DiskError(
                 f"{self.path}: was moved or removed while this process was training here; nothing more is "
@@ -213,11 +203,7 @@ class RunDirectory:
                     discard(path) if path.is_dir() else path.unlink()
 
     def require_unlocked(self) -> None:
-        """Check that no other process is training in this run, without locking it.
-
-        Raises:
-            LockedError: Another process is training in it.
-        """
+        """Raise LockedError if another process is training in this run, without locking it."""
         with disk_errors(self.path):
             require_unlocked(self.path / _LOCK, self.path, _WORK)
 
@@ -225,14 +211,6 @@ class RunDirectory:
         """Whether the process that last trained here has the same parent as this process."""
         lock = self.path / _LOCK
         return lock.is_file() and lock.read_bytes().split(b"\n")[1:2] == [str(os.getppid()).encode()]
-
-    def _remove_unfinished(self) -> None:
-        """Remove what a killed run left half-written, and restore what it was about to replace."""
-        for folder in (".", "checkpoints", "state"):
-            for path in self.path.glob(f"{folder}/*"):
-                if _is_unfinished(path):
-                    put_back(path, path.with_suffix(""))
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _is_unfinished(path: Path) -> bool:
@@ -254,12 +232,9 @@ def step_of(name: str) -> int | None:
 
 
 def resolve_model(path: Path) -> Path:
-    """The model directory that MODEL refers to: `path` itself, or the latest checkpoint of the run at `path`.
+    """The model directory that MODEL refers to: `path`, or the latest checkpoint of the run at `path`.
 
-    Of a URL, this is a local copy.
-
-    Raises:
-        ModelError: There is no model at `path`.
+    Of a URL, this is a local copy. ModelError if there is no model.
     """
     path = local_copy(path)
     if (path / MANIFEST).is_file():

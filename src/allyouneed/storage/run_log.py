@@ -17,13 +17,9 @@ _GREATEST = 1e30
 
 
 class RunLog:
-    """Appends events to a log.
+    """Appends events to a log; UsageError if that is a pipe or a device.
 
     If a killed run left an incomplete last line, a newline is added after it; readers skip such a line.
-
-    Raises:
-        UsageError: `path` is a pipe or a device.
-        DiskError: The log could not be opened, written or synced.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,11 +46,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> Iterator[Event]:
-    """Yield the events of a log in order; incomplete lines, and lines that no run writes, are skipped.
-
-    Raises:
-        UsageError: `path` is a pipe or a device.
-    """
+    """Yield the events of a log in order, without lines that no run writes; UsageError for pipes, devices."""
     require_regular(path)
     with path.open("rb") as file:
         for line in file:

@@ -1,6 +1,13 @@
 """Writes directories and files that are complete or absent: written aside, synced, then renamed."""
 
-from allyouneed.storage.publish.directory import publish_directory, remove_directory, require_free
+from allyouneed.storage.publish.directory import (
+    discard,
+    is_leftover,
+    publish_directory,
+    put_back,
+    remove_directory,
+    require_free,
+)
 from allyouneed.storage.publish.disk import disk_errors, require_space, sync
 from allyouneed.storage.publish.file import (
     MAX_WEIGHT_BYTES,
@@ -21,7 +28,6 @@ from allyouneed.storage.publish.manifest import (
     sha256_of,
     unlisted,
 )
-from allyouneed.storage.publish.workplace import discard, is_leftover, put_back
 
 __all__ = [
     "FORMAT_VERSION",

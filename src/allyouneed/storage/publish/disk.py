@@ -36,23 +36,16 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def require_space(path: Path, needed_bytes: int) -> None:
-    """Check that the disk that holds `path` has enough free space.
-
-    Raises:
-        DiskError: Fewer than `needed_bytes` are free.
-    """
+    """Raise DiskError if fewer than `needed_bytes` are free on the disk that holds `path`."""
     with disk_errors(path):
         if _free_bytes(path) < needed_bytes:
             raise DiskError(f"{path}: needs {needed_bytes:,} bytes; {_free_space(path)}")
 
 
 def name_aside(name: str, mark: str) -> str:
-    """The name of a file or directory that is written beside another.
+    """The name of a file or directory that is written beside another; `mark` keeps several apart.
 
-    Args:
-        name: Name of the other file or directory. A long name is cut and gets a digest, to keep it distinct.
-            A name that is too long for any file is kept, so that the system refuses it.
-        mark: Distinguishes several files that are written beside the same one.
+    A long name is cut and gets a digest. One that is too long for any file is kept: the system refuses it.
     """
     raw = os.fsencode(name)
     if _NAME_BYTES_ASIDE < len(raw) <= _NAME_BYTES:
@@ -97,9 +90,7 @@ def url_of(path: Path | str) -> str | None:
     """The URL that is meant by a path, or None of a local path.
 
     A `Path` of `s3://bucket/data` has lost a slash, which is put back. One of `file:///data` has lost two.
-
-    Raises:
-        UsageError: The URL names no place, such as `s3://`, whose `Path` has lost both slashes.
+    UsageError if the URL names no place, such as `s3://`, whose `Path` has lost both slashes.
     """
     found = _URL.fullmatch(str(path))
     if not found or Path(Path(path).parts[0]).exists():  # a folder may have such a name
@@ -111,10 +102,6 @@ def url_of(path: Path | str) -> str | None:
 
 
 def require_local(path: Path, remedy: str = "name a local path") -> None:
-    """Refuse a URL as a place to write to.
-
-    Raises:
-        UsageError: The path is a URL.
-    """
+    """Raise UsageError for a URL as a place to write to."""
     if url := url_of(path):
         raise UsageError(f"{url}: is not local; {remedy}")

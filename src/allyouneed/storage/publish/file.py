@@ -22,11 +22,8 @@ _UNIQUE = re.compile("[0-9a-f]{32}")
 def replaced_file(path: Path) -> Iterator[Path]:
     """Yield an empty file to write into, which replaces `path` if the block succeeds.
 
-    A symbolic link is kept, and the file it points to is replaced. A file keeps its permissions.
-
-    Raises:
-        UsageError: `path` is a pipe or a device, or not a valid name for a file.
-        DiskError: The file could not be written; the old file is unchanged.
+    A symbolic link is kept, and the file it points to is replaced. A file keeps its permissions. Errors leave
+    the old file as it is: those of `require_file`, and DiskError.
     """
     require_file(path)
     target = Path(os.path.realpath(path))
@@ -100,12 +97,9 @@ def require_file(path: Path) -> None:
 
 
 def require_regular(path: Path, remedy: str = "move it away") -> None:
-    """Refuse a path that exists but is not a regular file: opening a pipe may wait for ever.
+    """Raise UsageError for a device, a pipe or a socket, whose opening may wait for ever.
 
     The path may be missing. Directories pass, as they cannot be opened anyway.
-
-    Raises:
-        UsageError: The path is a device, a pipe or a socket.
     """
     with contextlib.suppress(FileNotFoundError):
         mode = path.stat().st_mode
@@ -133,40 +127,25 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 @contextlib.contextmanager
 def open_regular(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
-    """Open a regular file of a model, or a symbolic link to one, for reading.
-
-    Raises:
-        ModelError: The file is missing, larger, or a folder, a pipe, a socket or a device.
-        DiskError: There is no permission to read the file.
-    """
+    """Open a regular file of a model, or a link to one; ModelError if it is missing, larger, or none."""
     with disk_errors(path):
-        _require(path, max_bytes, _status(path))  # before it is opened, which waits for pipes
+        try:
+            status = path.stat()  # before it is opened, which waits for pipes
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise
+            fault = "is a link to a file that is missing" if path.is_symlink() else "no such file"
+            raise ModelError(f"{path}: {fault}; take another copy of {path.parent}") from None
+        _require(path, max_bytes, status)
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             _require(path, max_bytes, os.fstat(file.fileno()))  # it may have been replaced meanwhile
             yield file
 
 
 def read_published(path: Path, max_bytes: int | None = None) -> bytes:
-    """Read a whole file of a published directory, such as a tokeniser; see `open_regular`.
-
-    It may have 128 MiB by default.
-
-    Raises:
-        ModelError: The file is missing, larger, or not a regular file.
-        DiskError: There is no permission to read the file.
-    """
+    """Read a whole file of a published directory, by default of at most 128 MiB; see `open_regular`."""
     with open_regular(path, _MAX_READ_BYTES if max_bytes is None else max_bytes) as file:
         return file.read(os.fstat(file.fileno()).st_size)
-
-
-def _status(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except OSError as error:
-        if error.errno not in _ABSENT:
-            raise
-    fault = "is a link to a file that is missing" if path.is_symlink() else "no such file"
-    raise ModelError(f"{path}: {fault}; take another copy of {path.parent}")
 
 
 def _require(path: Path, max_bytes: int, status: os.stat_result) -> None:

@@ -39,11 +39,7 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
 
 
 def lock_output(descriptor: int, path: Path) -> None:
-    """Lock an open file or directory that this process alone writes, until it is closed.
-
-    Raises:
-        LockedError: Another process is writing it.
-    """
+    """Lock an open file or directory until it is closed; LockedError if another process is writing it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -51,10 +47,9 @@ def lock_output(descriptor: int, path: Path) -> None:
 
 
 def require_unlocked(path: Path, place: Path, work: str) -> None:
-    """Refuse a lock that another process holds, as `take_lock` does.
+    """Refuse a lock that another process holds, as `take_lock` does, by sharing it for a moment.
 
-    To find out, this function shares the lock for a moment. A process that wants the lock at that moment
-    still gets it, as `take_lock` tries again after a longer time.
+    A process that wants the lock at that moment still gets it, as `take_lock` tries again after a while.
     """
     if path.is_file():
         with path.open("rb") as lock:
@@ -86,14 +81,12 @@ def same_file(lock: BinaryIO, path: Path) -> bool:
 
 
 def _flock(lock: BinaryIO, how: int, place: Path, work: str) -> None:
-    try:
-        fcntl.flock(lock, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        time.sleep(_SECONDS_TO_SIGN)  # the holder may have taken the lock just now, or only look at it
+    for pause in (_SECONDS_TO_SIGN, 0):  # the holder may have taken the lock just now, or only look at it
         try:
             fcntl.flock(lock, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = lock_holder(lock) or "unknown"
-            raise LockedError(
-                f"{place}: process {holder} is {work}; wait for it, or name another folder"
-            ) from None
+            time.sleep(pause)
+        else:
+            return
+    holder = lock_holder(lock) or "unknown"
+    raise LockedError(f"{place}: process {holder} is {work}; wait for it, or name another folder")

@@ -59,12 +59,7 @@ def read_manifest(
 
 
 def require_intact(directory: Path, manifest: Mapping[str, Any], name: str) -> None:
-    """Check the content of one file of a published directory.
-
-    Raises:
-        ModelError: The file is missing, or has another size or sha256.
-        DiskError: It could not be read.
-    """
+    """Raise ModelError if a file of a published directory is missing, or has another size or sha256."""
     with disk_errors(directory):
         if fault := _fault(directory, name, manifest["files"][name]):
             raise ModelError(fault)
@@ -133,11 +128,7 @@ def foreign_files(directory: Path, kind: str, new: Path | None = None) -> list[s
 
 
 def require_directory(path: Path) -> None:
-    """Check that a path leads to a directory.
-
-    Raises:
-        ModelError: It leads to nothing, or to a file.
-    """
+    """Raise ModelError if a path leads to nothing, or to a file."""
     if not path.is_dir():
         fault = "is a file; name a directory" if path.exists() else "no such directory; check the path"
         raise ModelError(f"{path}: {fault}")
@@ -154,11 +145,7 @@ def _load_manifest(directory: Path) -> dict[str, Any]:
 
 
 def parse_manifest(written: bytes, path: str, directory: str) -> dict[str, Any]:
-    """The manifest in a file, without its seal.
-
-    Raises:
-        ModelError: It is damaged, of another version, or names files outside of the directory.
-    """
+    """The manifest in a file, without its seal; ModelError if damaged, too new, or not all inside."""
     try:
         manifest = json.loads(written)
         version, kind, entries = manifest["format_version"], manifest["kind"], manifest["files"].values()
