@@ -5,21 +5,21 @@ attention with or without biases, shared or separate embedding matrices. It also
 activations, decoders of another depth, and what models of Marian have.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 from torch import nn
 
-from allyouneed.config.run import SearchConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.interop.ctranslate2_files import LAYER
+from allyouneed.interop.foreign import parts_of
 from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
-from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
+from allyouneed.model.positional_encoding import LearnedPositions
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -101,7 +101,15 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     pieces = dict(_WITH_SENTENCEPIECE if isinstance(source, SentencePieceTokenizer) else _WITH_TOKENIZERS)
     if isinstance(source, SentencePieceTokenizer) and source.languages:
         pieces["encoded"] = f"[{source.languages[0]!r}, *{pieces['encoded']}]"
-    (directory / "README.md").write_bytes(_readme(checkpoint.config.search, pieces).encode())
+    search = checkpoint.config.search
+    readme = _README.format(
+        **pieces,
+        beam_size=search.beam_size,
+        length_penalty=length_exponent(search),
+        max_extra_tokens=1 + search.max_extra_tokens,
+        difference=DIFFERENCES[search.length_normalization],
+    )
+    (directory / "README.md").write_bytes(readme.encode())
 
 
 class CTranslate2Model:
@@ -111,7 +119,8 @@ class CTranslate2Model:
         from ctranslate2 import Translator
 
         self._translator = Translator(str(directory), compute_type="float32")
-        self._source, self._target = (_pieces_of(directory, side) for side in ("source", "target"))
+        self._source = _pieces_of(directory / SOURCE_TOKENIZER, directory / "source.spm")
+        self._target = _pieces_of(directory / TARGET_TOKENIZER, directory / "target.spm")
 
     def encode(self, text: str) -> list[int]:
         """The source ids of a text."""
@@ -161,9 +170,8 @@ class _SentencePieces:
         return text
 
 
-def _pieces_of(directory: Path, side: str) -> _Pieces | _SentencePieces:
-    path = directory / {"source": SOURCE_TOKENIZER, "target": TARGET_TOKENIZER}[side]
-    names, model = Tokenizer.load(path).names, directory / f"{side}.spm"
+def _pieces_of(path: Path, model: Path) -> _Pieces | _SentencePieces:
+    names = Tokenizer.load(path).names
     return _SentencePieces(model, names) if model.is_file() else _Pieces(path, names)
 
 
@@ -175,45 +183,28 @@ def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
         spec.decoder.projection.bias = bias
     spec.encoder.scale_embeddings = spec.decoder.scale_embeddings = model.config.scaled_embeddings
     spec.decoder.start_from_zero_embedding = model.config.decoder_start == "zeros"
-    for stack, norm in ((spec.encoder, model.encoder_norm), (spec.decoder, model.decoder_norm)):
-        if isinstance(norm, nn.LayerNorm):
-            stack.layer_norm.gamma, stack.layer_norm.beta = norm.weight, norm.bias
-    _copy_positions(spec.encoder, model.source_positions, num_positions)
-    _copy_positions(spec.decoder, model.target_positions, num_positions)
+    for part, positions, norm in (
+        (spec.encoder, model.source_positions, model.encoder_norm),
+        (spec.decoder, model.target_positions, model.decoder_norm),
+    ):
+        learned = positions.weight if isinstance(positions, LearnedPositions) else None
+        part.position_encodings.encodings = positions(num_positions) if learned is None else learned
+        _copy_part(part, norm)
     for stack in ("encoder", "decoder"):
         for layer_spec, layer in zip(getattr(spec, stack).layer, getattr(model, stack), strict=True):
-            for ours, [theirs] in LAYER.items():
-                if stack == "decoder" or "cross_attention" not in ours:
-                    _copy_part(layer_spec, theirs, layer.get_submodule(ours))
+            for ours in parts_of(stack, LAYER):
+                sublayer, _, place = LAYER[ours][0].partition("/")
+                part = getattr(layer_spec, sublayer)
+                if place:
+                    part = getattr(part, place) if sublayer == "ffn" else part.linear[int(place[-1])]
+                _copy_part(part, layer.get_submodule(ours))
 
 
-def _copy_part(layer_spec: Any, name: str, module: nn.Module) -> None:
-    """Copy a linear map or a normalisation to its place in the description of a layer."""
-    sublayer, _, place = name.partition("/")
-    part = getattr(layer_spec, sublayer)
+def _copy_part(part: Any, module: nn.Module) -> None:
+    """Copy a linear map or a normalisation to its place in the description."""
     if isinstance(module, nn.LayerNorm):
         part.layer_norm.gamma, part.layer_norm.beta = module.weight, module.bias
-    else:
-        assert isinstance(module, nn.Linear)
-        linear = getattr(part, place) if sublayer == "ffn" else part.linear[int(place[-1])]
-        linear.weight = module.weight
+    elif isinstance(module, nn.Linear):
+        part.weight = module.weight
         if module.bias is not None:
-            linear.bias = module.bias
-
-
-def _copy_positions(spec: Any, positions: nn.Module, num_positions: int) -> None:
-    if isinstance(positions, LearnedPositions):
-        spec.position_encodings.encodings = positions.weight
-    else:
-        assert isinstance(positions, SinusoidalPositions)
-        spec.position_encodings.encodings = positions(num_positions)
-
-
-def _readme(search: SearchConfig, pieces: Mapping[str, str]) -> str:
-    return _README.format(
-        **pieces,
-        beam_size=search.beam_size,
-        length_penalty=length_exponent(search),
-        max_extra_tokens=1 + search.max_extra_tokens,
-        difference=DIFFERENCES[search.length_normalization],
-    )
+            part.bias = module.bias

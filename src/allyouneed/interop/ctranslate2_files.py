@@ -41,54 +41,48 @@ _MOST_VARIABLES = 100_000
 _MOST_DIMENSIONS = 8
 
 
-class _Bytes(ByteReader):
-    """The content of a file, read from the front."""
-
-    def number(self, form: str) -> int:
-        """An integer in a form of `struct`, little-endian."""
-        [value] = self.numbers(form)
-        return int(value)
-
-    def text(self) -> str:
-        """A text that its length precedes and a zero byte ends."""
-        content = self.take(self.number("H"))
-        if not content.endswith(b"\0") or not content.isascii():
-            raise ValueError("a name is no text")
-        return content[:-1].decode()
+def _text(file: ByteReader) -> str:
+    """A text that its length precedes and a zero byte ends."""
+    content = file.take(file.number("H"))
+    if not content.endswith(b"\0") or not content.isascii():
+        raise ValueError("a name is no text")
+    return content[:-1].decode()
 
 
 def read_variables(path: Path) -> tuple[dict[str, Tensor], bool]:
-    """The variables of a model of class TransformerSpec, and whether some were integers.
-
-    Weights that were rounded to integers become floats again.
-
-    Raises:
-        ModelError: The file is damaged, of another version, or of another class.
-    """
+    """The variables of a model of class TransformerSpec, and whether some were integers, now floats again."""
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as opened:
-            return _read(path, _Bytes(opened, os.fstat(opened.fileno()).st_size))
+            return _read(path, ByteReader(opened, os.fstat(opened.fileno()).st_size))
     except ValueError as error:
         raise ModelError(
             f"{path}: is damaged or no model of CTranslate2 ({error}); take another copy"
         ) from None
 
 
-def _read(path: Path, file: _Bytes) -> tuple[dict[str, Tensor], bool]:
-    _require_version(file, path)
-    if (name := file.text()) != "TransformerSpec":
+def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor], bool]:
+    version = file.number("I")
+    if not 0 < version <= _VERSION:
+        raise ValueError(f"its version is {version}, {_VERSION} expected")
+    # CTranslate2 writes `config.json` only since its version 3.
+    if version < _VERSION or not (path.parent / "config.json").exists():
+        sign = (
+            "has no config.json beside it" if version == _VERSION else f"has version {version} of the format"
+        )
+        raise ModelError(f"{path}: {sign}, like models of CTranslate2 before 3; convert the original again")
+    if (name := _text(file)) != "TransformerSpec":
         raise ModelError(f"{path}: is a {name}; only TransformerSpec is supported")
     file.number("I")  # the revision adds variables, which are checked one by one
     variables: dict[str, Tensor] = {}
     for _ in range(_count(file)):
-        name = file.text()
+        name = _text(file)
         if name in variables:
             raise ValueError(f"{name} occurs twice")
         variables[name] = _variable(file, name)
     found = _dequantised(variables)
     is_quantised = len(found) < len(variables)
     for _ in range(_count(file)):
-        alias, name = file.text(), file.text()
+        alias, name = _text(file), _text(file)
         if alias in variables or alias in found or name not in variables:
             raise ValueError(f"{alias} stands for {name}, which is not there")
         if name in found:  # else it is the scale of integers, which are floats now
@@ -98,25 +92,13 @@ def _read(path: Path, file: _Bytes) -> tuple[dict[str, Tensor], bool]:
     return found, is_quantised
 
 
-def _require_version(file: _Bytes, path: Path) -> None:
-    """Refuse other versions; CTranslate2 writes `config.json` only since its version 3."""
-    version = file.number("I")
-    if not 0 < version <= _VERSION:
-        raise ValueError(f"its version is {version}, {_VERSION} expected")
-    if version < _VERSION or not (path.parent / "config.json").exists():
-        sign = (
-            "has no config.json beside it" if version == _VERSION else f"has version {version} of the format"
-        )
-        raise ModelError(f"{path}: {sign}, like models of CTranslate2 before 3; convert the original again")
-
-
-def _count(file: _Bytes) -> int:
+def _count(file: ByteReader) -> int:
     if (count := file.number("I")) > _MOST_VARIABLES:
         raise ValueError(f"it claims {count:,} variables")
     return count
 
 
-def _variable(file: _Bytes, name: str) -> Tensor:
+def _variable(file: ByteReader, name: str) -> Tensor:
     if (rank := file.number("B")) > _MOST_DIMENSIONS:
         raise ValueError(f"{name} has {rank} dimensions")
     shape = [file.number("I") for _ in range(rank)]
@@ -135,16 +117,13 @@ def _variable(file: _Bytes, name: str) -> Tensor:
 
 
 def _dequantised(variables: dict[str, Tensor]) -> dict[str, Tensor]:
-    found = {}
-    for name, tensor in variables.items():
-        if name.endswith("_scale") and name.removesuffix("_scale") in variables:
-            continue
-        scale = variables.get(f"{name}_scale")
-        if scale is not None:
+    scales = {f"{name}_scale" for name in variables}
+    found = {name: tensor for name, tensor in variables.items() if name not in scales}
+    for name, tensor in found.items():
+        if (scale := variables.get(f"{name}_scale")) is not None:
             if scale.dim() and (tensor.dim() != 2 or scale.shape != tensor.shape[:1]):
                 raise ValueError(f"{name}_scale does not fit its weight")
-            tensor = tensor.float() / (scale[:, None] if scale.dim() else scale)  # noqa: PLW2901
-        found[name] = tensor
+            found[name] = tensor.float() / (scale[:, None] if scale.dim() else scale)
     return found
 
 
@@ -154,14 +133,13 @@ TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm"
 
 
 def vocabulary_of(path: Path, side: str) -> list[str]:
-    """The entries of a side, "source" or "target", in the order of CTranslate2's ids.
-
-    Raises:
-        ModelError: They are missing or damaged.
-    """
+    """The entries of a side, "source" or "target", in the order of CTranslate2's ids."""
     for name in (f"{side}_vocabulary", "shared_vocabulary"):
         if (file := path / f"{name}.json").exists():
-            return _list(file)
+            found = json_value(file, MAX_VOCABULARY_BYTES)
+            if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+                raise ModelError(f"{file}: is no list of texts; take another copy")
+            return found
         if (file := path / f"{name}.txt").exists():
             return read_entries(file)
     raise ModelError(
@@ -169,21 +147,8 @@ def vocabulary_of(path: Path, side: str) -> list[str]:
     )
 
 
-def _list(path: Path) -> list[str]:
-    found = json_value(path, MAX_VOCABULARY_BYTES)
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise ModelError(f"{path}: is no list of texts; take another copy")
-    return found
-
-
 def tokenizers_of(path: Path, orders: tuple[Order, Order], folder: Path) -> Vocabularies:
-    """The vocabularies with our own tokenisers beside a model, or SentencePiece's.
-
-    SentencePiece models are in `folder`.
-
-    Raises:
-        ModelError: There are none, or they are damaged or of another model.
-    """
+    """The vocabularies with our own tokenisers beside a model, or the SentencePiece models in `folder`."""
     own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
     if all(file.exists() for file in own):
         source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
@@ -201,13 +166,7 @@ def tokenizers_of(path: Path, orders: tuple[Order, Order], folder: Path) -> Voca
 
 
 def order_of(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> Order:
-    """The order of a vocabulary.
-
-    `settings`, the content of `config.json`, name special symbols.
-
-    Raises:
-        ModelError: It lacks a symbol that is needed.
-    """
+    """The order of a vocabulary whose special symbols `settings` name, the content of `config.json`."""
 
     def place(setting: str, default: str) -> int:
         name = settings.get(setting, default)

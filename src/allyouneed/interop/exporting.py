@@ -83,17 +83,22 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
     """
     chosen = FORMATS[to]
     require_free(out)
-    _require_package(to, chosen.package)
+    try:
+        importlib.import_module(chosen.package)
+    except ImportError:
+        raise UsageError(
+            f"to {to}: needs {chosen.package}; install it with: pip install 'allyouneed[{to}]'",
+            settings=["to"],
+        ) from None
     checkpoint = load_checkpoint(resolve_model(model), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
-    _require_translator(model)
-    _require_paper_architecture(to, checkpoint.config.model)
-    _require_even_heads(to, checkpoint.config.model)
+    if (task := task_of(model)) is not TRANSLATION:
+        raise UsageError(f"{model}: is a model for {task.name}; only translators are exported")
+    _require_known_architecture(to, checkpoint.config.model)
     original = model_of(checkpoint)
     assert isinstance(original, Transformer)
-    sizes = original.config.source_vocab_size, original.config.target_vocab_size
     tokenizers = [
         Tokenizer.load(checkpoint.directory / name, size)
-        for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), sizes, strict=True)
+        for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), original.config.vocab_sizes, strict=True)
     ]
     facts = {
         "exported_from": checkpoint.directory.name,
@@ -104,21 +109,7 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
         return require_agreement(chosen.load(aside), original, *tokenizers)
 
 
-def _require_package(to: str, package: str) -> None:
-    try:
-        importlib.import_module(package)
-    except ImportError:
-        raise UsageError(
-            f"to {to}: needs {package}; install it with: pip install 'allyouneed[{to}]'", settings=["to"]
-        ) from None
-
-
-def _require_translator(model: Path) -> None:
-    if (task := task_of(model)) is not TRANSLATION:
-        raise UsageError(f"{model}: is a model for {task.name}; only translators are exported")
-
-
-def _require_paper_architecture(to: str, config: ModelConfig) -> None:
+def _require_known_architecture(to: str, config: ModelConfig) -> None:
     variants = {
         name: getattr(config, name)
         for name, usual in _PAPER.items()
@@ -131,9 +122,6 @@ def _require_paper_architecture(to: str, config: ModelConfig) -> None:
         raise ModelError(
             f"{to}: does not have this variant of the paper's architecture ({named}); use it with allyouneed"
         )
-
-
-def _require_even_heads(to: str, config: ModelConfig) -> None:
     if set(config.head_widths) != {config.d_model / config.num_heads}:
         d_k, d_v = config.head_widths
         raise ModelError(

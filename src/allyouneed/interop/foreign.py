@@ -82,11 +82,7 @@ class Tensors:
         return name in self._left
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor as float32.
-
-        Raises:
-            ModelError: It is missing, misshapen, not of floats, or not finite.
-        """
+        """A tensor as float32; ModelError if it is missing, misshapen, not of floats, or not finite."""
         tensor = self._left.pop(name, None)
         if tensor is None:
             raise ModelError(f"{self.path}: has no tensor {name}; take another copy")
@@ -100,11 +96,7 @@ class Tensors:
         return values
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a matrix.
-
-        Raises:
-            ModelError: It is missing, empty, or no matrix.
-        """
+        """The shape of a matrix; ModelError if it is missing, empty, or no matrix."""
         if name not in self._left or self._left[name].dim() != 2 or not self._left[name].numel():
             raise ModelError(f"{self.path}: has no matrix {name}; take another copy")
         return tuple(self._left[name].shape)
@@ -115,11 +107,7 @@ class Tensors:
         return torch.finfo(tensor.dtype).eps if tensor is not None and tensor.is_floating_point() else 0.0
 
     def numbers(self, prefix: str) -> dict[str, float]:
-        """Take all single numbers whose names begin with `prefix` and have no further slash.
-
-        Raises:
-            ModelError: One of them is not finite.
-        """
+        """Take all single numbers whose names begin with `prefix` and have no further slash."""
         names = [
             name
             for name, tensor in self._left.items()
@@ -136,11 +124,7 @@ class Tensors:
             self._left.pop(name, None)
 
     def require_empty(self) -> None:
-        """Refuse a model with tensors that have not been taken.
-
-        Raises:
-            ModelError: Tensors are left over.
-        """
+        """Raise ModelError if there are tensors that have not been taken."""
         if self._left:
             some = ", ".join(sorted(self._left)[:3])
             raise ModelError(
@@ -170,10 +154,7 @@ class Order:
     def of(
         cls, names: Sequence[str], *, end: int, unknown: int, padding: int | None, start: int | None = None
     ) -> "Order":
-        """Put the special symbols first.
-
-        All ids are the other software's; padding and start are None if they are no entries.
-        """
+        """Put the special symbols first, given their foreign ids, which are None if they are no entries."""
         special = {PADDING: padding, START: start, END: end, UNKNOWN: unknown}
         taken = set(special.values())
         others = [number for number in range(len(names)) if number not in taken]
@@ -235,8 +216,7 @@ def layer_weights(
     depths: tuple[int, int],
     sizes: tuple[int, int],
     names: Mapping[str, Sequence[str]],
-    linear: Callable[[str, int, str, int, int], Pair],
-    norm: Callable[[str, int, str], Pair],
+    take: Callable[..., Pair],
 ) -> dict[str, Tensor]:
     """The weights of all layers by our names.
 
@@ -244,27 +224,25 @@ def layer_weights(
         depths: Number of layers of the encoder and of the decoder.
         sizes: d_model and d_ff.
         names: Our part of a layer -> the other software's, in the order in which they are joined.
-        linear: Takes a linear map, given its stack, layer, name, and numbers of outputs and inputs.
-        norm: Takes a normalisation, given its stack, layer and name.
+        take: Takes a linear map or a normalisation, given stack, layer, name, and the shape of its weight.
     """
     width, inner = sizes
     shapes = {"feed_forward.inner": (inner, width), "feed_forward.outer": (width, inner)}
     found: dict[str, Tensor] = {}
     for stack, depth in zip(("encoder", "decoder"), depths, strict=True):
-        of_stack = [ours for ours in names if stack == "decoder" or "cross_attention" not in ours]
-        for number, ours in product(range(depth), of_stack):
+        for number, ours in product(range(depth), parts_of(stack, names)):
             outputs, inputs = shapes.get(ours, (_NUM_MAPS.get(ours, 1) * width, width))
-            outputs //= len(names[ours])
-            pairs = [
-                norm(stack, number, theirs)
-                if ours.endswith("norm")
-                else linear(stack, number, theirs, outputs, inputs)
-                for theirs in names[ours]
-            ]
+            shape = (width,) if ours.endswith("norm") else (outputs // len(names[ours]), inputs)
+            pairs = [take(stack, number, theirs, *shape) for theirs in names[ours]]
             for kind, parts in zip(("weight", "bias"), zip(*pairs, strict=True), strict=True):
                 if tensors := [part for part in parts if part is not None]:
                     found[f"{stack}.{number}.{ours}.{kind}"] = torch.cat(tensors)
     return found
+
+
+def parts_of(stack: str, names: Mapping[str, Sequence[str]]) -> list[str]:
+    """The parts of a layer of this stack, among our names of those of a decoder."""
+    return [ours for ours in names if stack == "decoder" or "cross_attention" not in ours]
 
 
 def embedding_weights(
@@ -283,12 +261,9 @@ def embedding_weights(
 
 
 def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
-    """The tokeniser of a SentencePiece model, most of whose pieces are entries of the vocabulary.
+    """The tokeniser of a SentencePiece model; ModelError if most of its pieces are not in the vocabulary.
 
     Bytes are not counted: where no text needs them, converters leave them out of the vocabulary.
-
-    Raises:
-        ModelError: The file is missing, holds something else, or is the tokeniser of another model.
     """
     try:
         tokenizer = SentencePieceTokenizer.from_model(read_published(path, MAX_VOCABULARY_BYTES), pieces)
@@ -316,13 +291,7 @@ def config_of(
     languages: Mapping[str, str] | None = None,
     search: Mapping[str, Any] | None = None,
 ) -> RunConfig:
-    """The configuration of a model.
-
-    `weights` tell what embeddings there are; `model` has `num_layers` and `num_decoder_layers`.
-
-    Raises:
-        ModelError: A setting has a value that no model of ours can have.
-    """
+    """The configuration of a model; ModelError if a setting has a value that no model of ours can have."""
     sizes = [len(order) for order in vocabularies.orders]
     tied = {1: "all", 2: "target", 3: "none"}[sum(".matrices." in name for name in weights)]
     depth, source, target = model["num_decoder_layers"], *vocabularies.tokenizers
@@ -358,13 +327,7 @@ def language_settings(source: object, target: object) -> dict[str, str]:
 def require_settings(
     found: Mapping[str, Any], known: Mapping[str, tuple[object, ...]], path: Path, reason: str
 ) -> None:
-    """Refuse a model with a setting that this program does not know.
-
-    `known` gives the supported values of each setting; a missing setting is supported.
-
-    Raises:
-        ModelError: A setting has another value.
-    """
+    """Raise ModelError if a setting has another value than those that are `known` and supported."""
     faults = [
         f"{path}: {name} = {found[name]!r} is not supported ({reason})"
         for name, values in known.items()

@@ -23,11 +23,7 @@ _MOST_RATIO, _ALWAYS_BYTES = 50, 1 << 24
 
 
 def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
-    """The JSON object in a file.
-
-    Raises:
-        ModelError: The file is missing, too large, no regular file, or holds something else.
-    """
+    """The JSON object in a file; ModelError if the file is missing, too large, or holds something else."""
     value = json_value(path, max_bytes)
     if not isinstance(value, dict):
         raise ModelError(f"{path}: is no JSON object; take another copy")
@@ -35,11 +31,7 @@ def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, An
 
 
 def json_value(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
-    """The JSON value in a file.
-
-    Raises:
-        ModelError: The file is missing, too large, no regular file, or not JSON.
-    """
+    """The JSON value in a file; ModelError if it is missing, too large, no regular file, or not JSON."""
     try:
         return parse_value(read_published(path, max_bytes).decode())
     except (JSONFault, UnicodeDecodeError) as error:
@@ -47,11 +39,7 @@ def json_value(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
 
 
 def read_entries(path: Path) -> list[str]:
-    """The entries of a vocabulary that is plain text, one a line.
-
-    Raises:
-        ModelError: The file is missing, too large, no regular file, or not UTF-8, or has an empty line.
-    """
+    """The entries of a vocabulary that is plain text, one a line; ModelError if one is empty or not UTF-8."""
     try:
         text = read_published(path, MAX_VOCABULARY_BYTES).decode()
     except UnicodeDecodeError as error:
@@ -83,12 +71,12 @@ class ByteReader:
         """Numbers in a form of `struct`, little-endian."""
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
 
-    def take(self, num_bytes: int) -> bytes:
-        """The next bytes.
+    def number(self, form: str) -> int:
+        """An integer in a form of `struct`, little-endian."""
+        return int(self.numbers(form)[0])
 
-        Raises:
-            ValueError: There are fewer.
-        """
+    def take(self, num_bytes: int) -> bytes:
+        """The next bytes; ValueError if there are fewer."""
         part = self._file.read(num_bytes) if num_bytes <= self.left else b""
         if len(part) < num_bytes:
             raise ValueError("it ends too early")
@@ -97,11 +85,7 @@ class ByteReader:
 
 
 def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence[zipfile.ZipInfo]:
-    """The files in an archive, which are of bounded number and size, and compressed in a usual way.
-
-    Raises:
-        ModelError: There are more files, they are too large, or they are compressed in another way.
-    """
+    """The files in an archive; ModelError if there are too many, too large, or unusually compressed ones."""
     members, size = archive.infolist(), path.stat().st_size
     total = sum(member.file_size for member in members)
     if len(members) > most or total > MAX_WEIGHT_BYTES:
@@ -131,11 +115,7 @@ def folder_with(path: Path, names: Sequence[str], settings: Mapping[str, Any]) -
 
 
 def require_finite(value: float, name: str, path: Path) -> float:
-    """A number that is neither infinite nor NaN.
-
-    Raises:
-        ModelError: It is.
-    """
+    """A number; ModelError if it is infinite or NaN."""
     if not math.isfinite(value):
         raise ModelError(f"{path}: {name} is {value}, not a finite number; take another copy")
     return value
@@ -146,24 +126,21 @@ _MOST_BYTES = 1_000
 
 
 def located(path: Path) -> Path:
-    """The folder or file of a model: of a folder of the hub's cache, its snapshot, else the path itself.
+    """The folder or file of a model: of a folder of the hub's cache, the snapshot of `refs/main` or the only.
 
     Raises:
         UsageError: There is nothing at the path.
         ModelError: The cache does not say which snapshot is meant, or that is missing.
     """
+    folder, main = path / "snapshots", path / "refs" / "main"
     with disk_errors(path):
         if not path.exists():
             raise UsageError(f"{path}: does not exist; name a folder or file of a model")
-        return _snapshot_of(path) if (path / "snapshots").is_dir() else path
-
-
-def _snapshot_of(path: Path) -> Path:
-    """The snapshot in a folder of the hub's cache that `refs/main` names, or the only one."""
-    folder, main = path / "snapshots", path / "refs" / "main"
-    snapshots = sorted(each for each in folder.iterdir() if each.is_dir())
-    if main.exists():
-        wanted = read_published(main, _MOST_BYTES).decode(errors="replace").strip()
+        if not folder.is_dir():
+            return path
+        snapshots = sorted(each for each in folder.iterdir() if each.is_dir())
+        wanted = read_published(main, _MOST_BYTES).decode(errors="replace").strip() if main.exists() else None
+    if wanted is not None:
         snapshots = [each for each in snapshots if each.name == wanted]
         if not snapshots:
             raise ModelError(f"{main}: names the snapshot {wanted!r}, which is not there; download it again")

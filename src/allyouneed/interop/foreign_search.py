@@ -1,5 +1,6 @@
 """Search settings of other software."""
 
+import contextlib
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,48 +32,36 @@ def search_settings(exponent: float | None = None, **others: float | None) -> di
     Those that are None, or not among the values that ours can have, are left out. Scores are divided by the
     number of tokens to the power of `exponent`.
     """
-    of_length: dict[str, Any] = {}
+    given: list[dict[str, Any]] = [{name: value} for name, value in others.items() if value is not None]
     if exponent in _EXACT:
-        of_length = {"length_normalization": _EXACT[exponent]}
+        given.append({"length_normalization": _EXACT[exponent]})
     elif exponent is not None:
-        of_length = {"length_normalization": "gnmt", "length_penalty": exponent}
-    given = [of_length, *({name: value} for name, value in others.items() if value is not None)]
-    return {name: value for each in given if _is_possible(each) for name, value in each.items()}
-
-
-def _is_possible(settings: dict[str, Any]) -> bool:
-    try:
-        SearchConfig.checked(**settings)
-    except UsageError:
-        return False
-    return True
+        given.append({"length_normalization": "gnmt", "length_penalty": exponent})
+    found: dict[str, Any] = {}
+    for settings in given:
+        with contextlib.suppress(UsageError):
+            SearchConfig.checked(**settings)
+            found |= settings
+    return found
 
 
 def marian_search(model: Path) -> dict[str, Any]:
-    """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them.
-
-    Raises:
-        ModelError: One of them is no number.
-    """
-    for pattern in DECODER_SETTINGS:
-        path = model.parent / pattern.format(model=model.name)
-        if path.exists():
-            found = read_yaml(path)
-            beam_size, exponent = (_marian_number(found, name, path) for name in ("beam-size", "normalize"))
-            return search_settings(exponent, beam_size=None if beam_size is None else int(beam_size))
-    return {}
-
-
-def _marian_number(settings: Mapping[str, Any], name: str, path: Path) -> float | None:
-    if name not in settings:
-        return None
-    try:
-        number = float(settings[name])
-    except (TypeError, ValueError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise ModelError(f"{path}: {name} = {settings[name]!r} is no number; take another copy")
-    return number
+    """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them."""
+    paths = (model.parent / pattern.format(model=model.name) for pattern in DECODER_SETTINGS)
+    if (path := next(filter(Path.exists, paths), None)) is None:
+        return {}
+    found, numbers = read_yaml(path), dict[str, float]()
+    for name in ("beam-size", "normalize"):
+        if name not in found:
+            continue
+        try:
+            numbers[name] = float(found[name])
+        except (TypeError, ValueError):
+            numbers[name] = math.nan
+        if not math.isfinite(numbers[name]):
+            raise ModelError(f"{path}: {name} = {found[name]!r} is no number; take another copy")
+    beam_size = numbers.get("beam-size")
+    return search_settings(numbers.get("normalize"), beam_size=None if beam_size is None else int(beam_size))
 
 
 _BEAM, _EXPONENT = "num_beams", "length_penalty"
@@ -84,22 +73,15 @@ def huggingface_search(path: Path, settings: Mapping[str, Any]) -> dict[str, Any
     """The settings of `SearchConfig` that a folder gives, as far as our search has them.
 
     `settings` are those of `config.json`, where transformers had them once.
-
-    Raises:
-        ModelError: One of them is no number.
     """
     found = {name: (settings.get(name), path / "config.json") for name in (_BEAM, _EXPONENT, *_SAME)}
     file = path / "generation_config.json"
     if file.exists():
         found |= {name: (value, file) for name, value in json_object(file).items() if name in found}
-    numbers = {name: _number(name, value, source) for name, (value, source) in found.items()}
-    beam_size, exponent = numbers[_BEAM], numbers[_EXPONENT]
-    if exponent is None and beam_size is not None and beam_size > 1:
-        exponent = 1.0  # what transformers takes if nothing is said
-    return search_settings(exponent, beam_size=beam_size, **{name: numbers[name] for name in _SAME})
-
-
-def _number(name: str, value: object, path: Path) -> float | None:
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-        raise ModelError(f"{path}: {name} is {value!r}, not a number; take another copy")
-    return value
+    for name, (value, source) in found.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            raise ModelError(f"{source}: {name} is {value!r}, not a number; take another copy")
+    numbers = {name: value for name, (value, _) in found.items()}
+    if numbers[_EXPONENT] is None and (numbers[_BEAM] or 0) > 1:
+        numbers[_EXPONENT] = 1.0  # what transformers takes if nothing is said
+    return search_settings(numbers[_EXPONENT], beam_size=numbers[_BEAM], **{n: numbers[n] for n in _SAME})

@@ -7,7 +7,7 @@ import dataclasses
 import shutil
 import weakref
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
@@ -36,11 +36,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Imported:
-    """Read a package.
-
-    Raises:
-        ModelError: It is damaged, unsafe, or its model is not supported; the message names the package.
-    """
+    """Read a package; ModelError names it if it is damaged, unsafe, or its model is not supported."""
     if path.is_dir():
         return _installed(path)
     root = Path(mkdtemp(prefix="allyouneed-argos-"))
@@ -66,18 +62,14 @@ def _installed(root: Path) -> Imported:
                 "not those with a bpe.model"
             )
     metadata = json_object(root / _METADATA)
-    _require_no_prefix(metadata, root / _METADATA)
+    if prefix := metadata.get("target_prefix"):
+        raise ModelError(
+            f"{root / _METADATA}: target_prefix = {prefix!r} is not supported: Argos Translate begins every "
+            "output with it, and this program would not"
+        )
     imported = from_ctranslate2.read(root / _MODEL, tokenizers=root)
     languages = language_settings(metadata.get("from_code"), metadata.get("to_code"))
     return dataclasses.replace(imported, config=imported.config.replace(data=languages))
-
-
-def _require_no_prefix(metadata: Mapping[str, object], path: Path) -> None:
-    if prefix := metadata.get("target_prefix"):
-        raise ModelError(
-            f"{path}: target_prefix = {prefix!r} is not supported: Argos Translate begins every output with "
-            "it, and this program would not"
-        )
 
 
 def _extract(path: Path, root: Path) -> None:
@@ -95,11 +87,7 @@ def _extract(path: Path, root: Path) -> None:
 
 
 def _wanted(members: Sequence[zipfile.ZipInfo], path: Path) -> dict[str, zipfile.ZipInfo]:
-    """The members to extract, by their names in the package's folder, which may be the whole of the zip.
-
-    Raises:
-        ModelError: A member lies outside of the package, or there is no folder of a package, or several.
-    """
+    """The members to extract, by their names in the package's folder, which may be the whole of the zip."""
     files = {}
     for member in members:
         parts = PurePosixPath(member.filename).parts

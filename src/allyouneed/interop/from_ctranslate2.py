@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,9 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path, tokenizers: Path | None = None) -> Imported:
-    """Read a folder.
+    """Read a folder, with SentencePiece models in `tokenizers`, by default the same folder.
 
-    SentencePiece models are in `tokenizers`, by default the same folder.
-
-    Raises:
-        ModelError: It is damaged, of another version or architecture, or has no tokenisers.
+    ModelError if it is damaged, of another version or architecture, or has no tokenisers.
     """
     variables, is_quantised = read_variables(path / "model.bin")  # first, as it tells the version
     file = path / "config.json"
@@ -103,11 +101,7 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
 
 
 def _numbers(tensors: Tensors) -> dict[str, dict[str, float]]:
-    """The variables of each stack that are single numbers.
-
-    Raises:
-        ModelError: One of them has a value that is not supported.
-    """
+    """The variables of each stack that are single numbers, all of supported values."""
     found: dict[str, dict[str, float]] = {}
     for stack in ("encoder", "decoder"):
         values = tensors.numbers(f"{stack}/")
@@ -131,24 +125,17 @@ def _weights(
     weights = _embeddings(tensors, orders, width)
     depths = _depth(tensors, "encoder"), _depth(tensors, "decoder")
 
-    def linear(stack: str, layer: int, name: str, outputs: int, inputs: int) -> Pair:
-        prefix = f"{stack}/layer_{layer}/{name}"
-        bias = f"{prefix}/bias"
-        return (
-            tensors.take(f"{prefix}/weight", outputs, inputs),
-            tensors.take(bias, outputs) if bias in tensors else torch.zeros(outputs),
-        )
-
     def norm(prefix: str) -> tuple[Tensor, Tensor]:
         return tensors.take(f"{prefix}/gamma", width), tensors.take(f"{prefix}/beta", width)
 
-    weights |= layer_weights(
-        depths,
-        (width, inner),
-        LAYER,
-        linear,
-        lambda stack, layer, name: norm(f"{stack}/layer_{layer}/{name}/layer_norm"),
-    )
+    def take(stack: str, layer: int, name: str, *shape: int) -> Pair:
+        prefix = f"{stack}/layer_{layer}/{name}"
+        if len(shape) == 1:
+            return norm(f"{prefix}/layer_norm")
+        weight, bias = tensors.take(f"{prefix}/weight", *shape), f"{prefix}/bias"
+        return weight, tensors.take(bias, shape[0]) if bias in tensors else torch.zeros(shape[0])
+
+    weights |= layer_weights(depths, (width, inner), LAYER, take)
     pre_norm = bool(numbers["encoder"].get("pre_norm", 1))
     for stack in ("encoder", "decoder") if pre_norm else ():
         weights[f"{stack}_norm.weight"], weights[f"{stack}_norm.bias"] = norm(f"{stack}/layer_norm")
@@ -199,9 +186,7 @@ def _is_scaled(factor: float, width: int, path: Path) -> bool:
 
 
 def _depth(tensors: Tensors, stack: str) -> int:
-    depth = 0
-    while f"{stack}/layer_{depth}/ffn/linear_0/weight" in tensors:
-        depth += 1
+    depth = next(n for n in count() if f"{stack}/layer_{n}/ffn/linear_0/weight" not in tensors)
     if not depth:
         raise ModelError(f"{tensors.path}: has no layers; take another copy")
     return depth
@@ -246,16 +231,11 @@ def _copy_start(weights: dict[str, Tensor], number: int, order: Order) -> None:
     """
     if order.foreign[START] == number:
         return
-    if order.foreign[START] is not None:
-        _untie(weights)
-    name = next(name for name in ("shared", "target") if f"embeddings.matrices.{name}" in weights)
-    matrix = weights[f"embeddings.matrices.{name}"]
-    matrix[START] = matrix[order.ours([number])[0]]
-
-
-def _untie(weights: dict[str, Tensor]) -> None:
-    """Give the source, the target and the output a matrix each."""
     prefix = "embeddings.matrices"
-    if (shared := weights.pop(f"{prefix}.shared", None)) is not None:
-        weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.clone()}
-    weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].clone())
+    if order.foreign[START] is not None:  # the source, the target and the output get a matrix each
+        if (shared := weights.pop(f"{prefix}.shared", None)) is not None:
+            weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.clone()}
+        weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].clone())
+    matrix = weights.get(f"{prefix}.shared", weights.get(f"{prefix}.target"))
+    assert matrix is not None
+    matrix[START] = matrix[order.ours([number])[0]]

@@ -6,7 +6,7 @@ which sines and cosines alternate.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,12 +38,15 @@ from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START
 _KNOWN: dict[str, tuple[object, ...]] = {
     "model_type": ("marian",),
     "activation_function": ("relu", "gelu", "swish", "silu"),
-    "normalize_before": (False,),
-    "normalize_embedding": (False,),
-    "add_final_layer_norm": (False,),
-    "add_bias_logits": (False,),
+    **dict.fromkeys(("normalize_before", "normalize_embedding"), (False,)),
+    **dict.fromkeys(("add_final_layer_norm", "add_bias_logits"), (False,)),
     "static_position_embeddings": (True,),
 }
+_SIZES = {
+    **{"d_model": "d_model", "d_ff": "encoder_ffn_dim", "num_heads": "encoder_attention_heads"},
+    **{"num_layers": "encoder_layers", "num_decoder_layers": "decoder_layers"},
+}
+"""Our setting -> theirs."""
 _LARGEST = {"max_position_embeddings": 1 << 15, "num_labels": 1_000, "num_hidden_layers": 1_000}
 """Sizes from which transformers builds something -> the largest that is taken; we have no use for them."""
 _ACTIVATIONS = {"silu": "swish"}
@@ -58,11 +61,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Imported:
-    """Read a folder.
-
-    Raises:
-        ModelError: It is damaged, or holds a model of another architecture.
-    """
+    """Read a folder; ModelError if it is damaged, or holds a model of another architecture."""
     if not (path / _WEIGHTS).exists():
         raise ModelError(
             f"{path}: its weights are a pickle ({_PICKLE}), which could run code, and are not read; if you "
@@ -74,20 +73,22 @@ def read(path: Path) -> Imported:
     require_settings(settings, _KNOWN, path / "config.json", "only Marian's architecture is known")
     sizes = _sizes(settings, path / "config.json")
     known = known_settings(path, settings)
-    vocabularies = vocabularies_of(path, settings)
+    vocabularies = _vocabularies(path, settings)
     tensors = Tensors(read_tensors(path / _WEIGHTS), path / _WEIGHTS)
     weights, zero_start = _weights(tensors, vocabularies.orders, sizes, settings)
+    file = path / "tokenizer_config.json"
+    found = json_object(file) if file.exists() else {}
     config = config_of(
         path / "config.json",
         vocabularies,
         weights,
         {
-            **sizes._asdict(),
+            **sizes,
             "layer_norm_epsilon": MARIAN_EPSILON,
             "scaled_embeddings": bool(settings.get("scale_embedding", False)),
             "decoder_start": "zeros" if zero_start else "symbol",
         },
-        languages_of(path),
+        language_settings(found.get("source_lang"), found.get("target_lang")),
         huggingface_search(path, settings),
     )
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
@@ -102,45 +103,21 @@ def read(path: Path) -> Imported:
     )
 
 
-class _Sizes(NamedTuple):
+def _sizes(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     """Settings of `ModelConfig`."""
-
-    d_model: int
-    d_ff: int
-    num_heads: int
-    num_layers: int
-    num_decoder_layers: int
-    activation: str
-    dropout: float
-
-
-def _sizes(settings: dict[str, Any], path: Path) -> _Sizes:
-    for one, other in (
-        ("encoder_ffn_dim", "decoder_ffn_dim"),
-        ("encoder_attention_heads", "decoder_attention_heads"),
-    ):
-        if settings.get(one) != settings.get(other):
-            raise ModelError(f"{path}: {one} and {other} differ, which is not supported")
-    d_model, d_ff, num_heads, num_layers, num_decoder_layers = (
-        _number(settings, name, path)
-        for name in (
-            "d_model",
-            "encoder_ffn_dim",
-            "encoder_attention_heads",
-            "encoder_layers",
-            "decoder_layers",
-        )
-    )
+    for size in ("ffn_dim", "attention_heads"):
+        if settings.get(f"encoder_{size}") != settings.get(f"decoder_{size}"):
+            raise ModelError(f"{path}: encoder_{size} and decoder_{size} differ, which is not supported")
+    sizes = {ours: _number(settings, theirs, path) for ours, theirs in _SIZES.items()}
     for name in _LARGEST.keys() & settings.keys():
         _number(settings, name, path)
-    if d_model % 2:
-        raise ModelError(f"{path}: d_model is {d_model}, an odd number; take another copy")
+    if sizes["d_model"] % 2:
+        raise ModelError(f"{path}: d_model is {sizes['d_model']}, an odd number; take another copy")
     dropout = settings.get("dropout", 0.1)
     if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
         raise ModelError(f"{path}: dropout is no rate; take another copy")
     activation = str(settings.get("activation_function", "gelu"))
-    activation = _ACTIVATIONS.get(activation, activation)
-    return _Sizes(d_model, d_ff, num_heads, num_layers, num_decoder_layers, activation, float(dropout))
+    return {**sizes, "activation": _ACTIVATIONS.get(activation, activation), "dropout": float(dropout)}
 
 
 def _number(settings: dict[str, Any], name: str, path: Path) -> int:
@@ -151,26 +128,27 @@ def _number(settings: dict[str, Any], name: str, path: Path) -> int:
 
 
 def _weights(
-    tensors: Tensors, orders: tuple[Order, Order], sizes: _Sizes, settings: dict[str, Any]
+    tensors: Tensors, orders: tuple[Order, Order], sizes: dict[str, Any], settings: dict[str, Any]
 ) -> tuple[dict[str, Tensor], bool]:
     """The weights by our names, and whether the decoder starts with zeros."""
-    width = sizes.d_model
+    width = sizes["d_model"]
     ours_of = torch.arange(width).view(-1, 2).T.flatten().argsort()
     embeddings, zero_start = _embeddings(tensors, orders, width, ours_of, settings)
     _check_positions(tensors, width, ours_of)
 
-    def linear(stack: str, layer: int, name: str, outputs: int, inputs: int) -> Pair:
+    def take(stack: str, layer: int, name: str, *shape: int) -> Pair:
         prefix = f"model.{stack}.layers.{layer}.{name}"
-        return tensors.take(f"{prefix}.weight", outputs, inputs), tensors.take(f"{prefix}.bias", outputs)
+        return tensors.take(f"{prefix}.weight", *shape), tensors.take(f"{prefix}.bias", shape[0])
 
-    def norm(stack: str, layer: int, name: str) -> Pair:
-        prefix = f"model.{stack}.layers.{layer}.{name}"
-        return tensors.take(f"{prefix}.weight", width), tensors.take(f"{prefix}.bias", width)
-
-    depths = sizes.num_layers, sizes.num_decoder_layers
-    layers = layer_weights(depths, (width, sizes.d_ff), LAYER, linear, norm)
+    depths = sizes["num_layers"], sizes["num_decoder_layers"]
+    weights = embeddings
+    for name, tensor in layer_weights(depths, (width, sizes["d_ff"]), LAYER, take).items():
+        if any(f"{part}." in name for part in WRITING):  # the dimensions of the stream, in our order
+            weights[name] = tensor[ours_of]
+        else:
+            weights[name] = tensor[:, ours_of] if name.endswith("weight") else tensor
     tensors.require_empty()
-    return embeddings | {name: _reordered(name, each, ours_of) for name, each in layers.items()}, zero_start
+    return weights, zero_start
 
 
 def _embeddings(
@@ -180,7 +158,14 @@ def _embeddings(
 
     Marian's decoder starts with padding, whose vector is zero, unless transformers has trained it.
     """
-    entries = _entries(settings, orders, tensors.path.with_name("config.json"))
+    file, both = tensors.path.with_name("config.json"), settings.get("vocab_size")
+    sizes = {"vocab_size": both, "decoder_vocab_size": settings.get("decoder_vocab_size") or both}
+    entries = [_number(sizes, name, file) for name in sizes]
+    for name, size, order in zip(sizes, entries, orders, strict=True):
+        if size != (found := sum(number is not None for number in order.foreign)):
+            raise ModelError(
+                f"{file}: {name} is {size:,}, but the vocabulary has {found:,} entries; take another copy"
+            )
     if "model.shared.weight" in tensors:
         source = target = tensors.take("model.shared.weight", entries[0], width)
         tensors.drop("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
@@ -206,19 +191,6 @@ def _embeddings(
     return embedding_weights(orders, source, target, output, bias), zero_start
 
 
-def _entries(settings: dict[str, Any], orders: tuple[Order, Order], path: Path) -> list[int]:
-    """The sizes of both vocabularies."""
-    both = settings.get("vocab_size")
-    sizes = {"vocab_size": both, "decoder_vocab_size": settings.get("decoder_vocab_size") or both}
-    entries = [_number(sizes, name, path) for name in sizes]
-    for name, size, order in zip(sizes, entries, orders, strict=True):
-        if size != (found := sum(number is not None for number in order.foreign)):
-            raise ModelError(
-                f"{path}: {name} is {size:,}, but the vocabulary has {found:,} entries; take another copy"
-            )
-    return entries
-
-
 def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
     """Some versions save the sinusoids, as rounded as the weights; these are computed anew."""
     for stack in ("encoder", "decoder"):
@@ -231,19 +203,8 @@ def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
             raise ModelError(f"{tensors.path}: {name} are no sinusoids, which is not supported")
 
 
-def _reordered(name: str, tensor: Tensor, ours_of: Tensor) -> Tensor:
-    """A weight of a layer with the dimensions of the stream in our order."""
-    if any(f"{part}." in name for part in WRITING):
-        return tensor[ours_of]
-    return tensor[:, ours_of] if name.endswith("weight") else tensor
-
-
-def vocabularies_of(path: Path, settings: dict[str, Any]) -> Vocabularies:
-    """The vocabularies of a folder, our own if `export` wrote it.
-
-    Raises:
-        ModelError: A file is missing, damaged, or of another kind, or `settings` contradict it.
-    """
+def _vocabularies(path: Path, settings: dict[str, Any]) -> Vocabularies:
+    """The vocabularies of a folder, our own if `export` wrote it, which `settings` must not contradict."""
     found = _own(path) if (path / "tokenizer.json").exists() else _sentencepiece(path)
     for name, token in (("pad_token_id", PADDING), ("eos_token_id", END)):
         if any(order.foreign[token] != settings.get(name) for order in found.orders):
@@ -258,22 +219,19 @@ def _own(path: Path) -> Vocabularies:
     """The tokenisers of a folder that `export` wrote."""
     target = path / "target_tokenizer"
     files = path / "tokenizer.json", (target if target.is_dir() else path) / "tokenizer.json"
-    tokenizers = [_rebuilt(file) for file in files]
+    tokenizers = []
+    for file in files:  # in the form in which transformers keeps them
+        description = json_object(file, MAX_VOCABULARY_BYTES) | {"post_processor": None, "added_tokens": []}
+        try:
+            tokenizers.append(Tokenizer(rebuilt(description)))
+        except ValueError as error:
+            raise ModelError(
+                f"{file}: is no tokeniser of our exports ({error}); only those and SentencePiece are read"
+            ) from None
     orders = [Order([*range(each.vocab_size)], each.pieces(range(5, each.vocab_size))) for each in tokenizers]
     kind = json_object(files[0], MAX_VOCABULARY_BYTES).get("model", {}).get("type", "")
     names = {"BPE": "bpe", "WordPiece": "wordpiece"}
     return Vocabularies((orders[0], orders[1]), (tokenizers[0], tokenizers[1]), names.get(kind, "bpe"))
-
-
-def _rebuilt(path: Path) -> Tokenizer:
-    """Our tokeniser, of the form in which transformers keeps it."""
-    description = json_object(path, MAX_VOCABULARY_BYTES) | {"post_processor": None, "added_tokens": []}
-    try:
-        return Tokenizer(rebuilt(description))
-    except ValueError as error:
-        raise ModelError(
-            f"{path}: is no tokeniser of our exports ({error}); only those and SentencePiece are read"
-        ) from None
 
 
 def _sentencepiece(path: Path) -> Vocabularies:
@@ -307,10 +265,3 @@ def _entry(names: Sequence[str], name: str, path: Path) -> int:
     if name not in names:
         raise ModelError(f"{path}: its vocabulary has no {name}; take another copy")
     return names.index(name)
-
-
-def languages_of(path: Path) -> dict[str, str]:
-    """The codes of both languages as settings of `DataConfig`, where the tokeniser records them."""
-    file = path / "tokenizer_config.json"
-    found = json_object(file) if file.exists() else {}
-    return language_settings(found.get("source_lang"), found.get("target_lang"))

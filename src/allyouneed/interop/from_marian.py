@@ -39,6 +39,7 @@ _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OTHER_FILES = (".optimizer.npz", ".ema.npz")
 
+_OFF = ("false",)
 _KNOWN: dict[str, tuple[object, ...]] = {
     "type": ("transformer",),
     "transformer-ffn-activation": ("relu", "swish", "gelu"),
@@ -46,21 +47,14 @@ _KNOWN: dict[str, tuple[object, ...]] = {
     "transformer-ffn-depth": ("2",),
     "transformer-decoder-ffn-depth": ("0", "2"),
     "transformer-postprocess-emb": ("d", ""),
-    "transformer-no-projection": ("false",),
-    "transformer-no-bias": ("false",),
-    "transformer-no-affine": ("false",),
-    "transformer-pool": ("false",),
-    "transformer-rnn-projection": ("false",),
+    **dict.fromkeys(("transformer-no-projection", "transformer-no-bias", "transformer-no-affine"), _OFF),
+    **dict.fromkeys(("transformer-pool", "transformer-rnn-projection"), _OFF),
     "transformer-tied-layers": ([],),
-    "transformer-train-position-embeddings": ("false",),
-    "transformer-disable-position-embeddings": ("false",),
+    **dict.fromkeys((f"transformer-{verb}-position-embeddings" for verb in ("train", "disable")), _OFF),
     "transformer-attention-mask": ("default",),
-    "tied-embeddings-src": ("false",),
-    "lemma-dim-emb": ("0",),
-    "factors-dim-emb": ("0",),
-    "ulr": ("false",),
-    "input-types": ([],),
-    "right-left": ("false",),
+    "tied-embeddings-src": _OFF,
+    **dict.fromkeys(("lemma-dim-emb", "factors-dim-emb"), ("0",)),
+    **{"ulr": _OFF, "input-types": ([],), "right-left": _OFF},
 }
 """Setting -> values that are supported, as texts; other values change what the model computes."""
 _CODES = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
@@ -75,12 +69,21 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Imported:
     """Read a `.npz` or `.bin` file, or a folder with one, and the vocabularies beside it.
 
-    Raises:
-        ModelError: It is damaged, of another architecture, or its vocabularies are not found.
+    ModelError if it is damaged, of another architecture, or its vocabularies are not found.
     """
-    file = _file_of(path)
+    file = path
+    if path.is_dir():
+        file, *others = _models_in(path)
+        if others:
+            raise ModelError(
+                f"{path}: has several models ({file.name}, {others[0].name}..); name one of them"
+            )
     arrays, is_rounded = (read_archive(file), False) if file.suffix == ".npz" else read_arrays(file)
-    settings = _settings(file, arrays)
+    description = arrays.get(CONFIG)
+    if not isinstance(description, bytes):
+        raise ModelError(f"{file}: has no {CONFIG}; take another copy")
+    settings = parse_yaml(description.rstrip(b"\0"), file)
+    require_settings(settings, _KNOWN, file, "it changes what a model computes")
     vocabularies, files = read_vocabularies(file, is_shared=_is_shared(settings))
     tensors = Tensors({name: array for name, array in arrays.items() if isinstance(array, Tensor)}, file)
     tensors.drop(*(name for name in arrays if name.endswith(_FACTOR)))
@@ -104,16 +107,6 @@ def read(path: Path) -> Imported:
     )
 
 
-def _settings(file: Path, arrays: Mapping[str, Tensor | bytes]) -> dict[str, Any]:
-    """The configuration, none of whose settings are unsupported."""
-    description = arrays.get(CONFIG)
-    if not isinstance(description, bytes):
-        raise ModelError(f"{file}: has no {CONFIG}; take another copy")
-    settings = parse_yaml(description.rstrip(b"\0"), file)
-    require_settings(settings, _KNOWN, file, "it changes what a model computes")
-    return settings
-
-
 def _is_shared(settings: Mapping[str, Any]) -> bool:
     """Whether one matrix has the embeddings of both sides, which then have one vocabulary."""
     return settings.get("tied-embeddings-all") == "true"
@@ -127,15 +120,6 @@ def _is_model(path: Path) -> bool:
     if path.suffix == ".npz":
         return not path.name.endswith(_OTHER_FILES)
     return path.suffix == ".bin" and not path.is_dir() and is_binary(path)
-
-
-def _file_of(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    found = _models_in(path)
-    if len(found) > 1:
-        raise ModelError(f"{path}: has several models ({found[0].name}, {found[1].name}..); name one of them")
-    return found[0]
 
 
 def _embeddings(
@@ -163,11 +147,7 @@ def _embeddings(
 
 
 def _model(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The settings of `ModelConfig`.
-
-    Raises:
-        ModelError: A setting is missing or not supported.
-    """
+    """The settings of `ModelConfig`; ModelError if one is missing or not supported."""
     for name, wanted in _CODES.items():
         if (found := settings.get(f"transformer-{name}", wanted)) != wanted:
             raise ModelError(
@@ -225,23 +205,22 @@ def _layers(tensors: Tensors, model: Mapping[str, Any]) -> dict[str, Tensor]:
     """The weights of all layers; Marian's linear maps multiply from the other side."""
     width, sizes = model["d_model"], (model["d_model"], model["d_ff"])
 
-    def linear(stack: str, layer: int, name: str, outputs: int, inputs: int) -> Pair:
-        weight, bias = (f"{stack}_l{layer + 1}_{name.format(kind)}" for kind in "Wb")
+    def take(stack: str, layer: int, name: str, outputs: int, *inputs: int) -> Pair:
+        prefix = f"{stack}_l{layer + 1}_"
+        if not inputs:
+            scale, bias = (
+                tensors.take(f"{prefix}{name}_ln_{part}", 1, width)[0] for part in ("scale", "bias")
+            )
+            return scale, bias
+        weight = tensors.take(prefix + name.format("W"), *inputs, outputs).T
         has_bias = name != _RECURRENT["self_attention.candidate"][0]
-        return (
-            tensors.take(weight, inputs, outputs).T,
-            tensors.take(bias, 1, outputs)[0] if has_bias else None,
-        )
-
-    def norm(stack: str, layer: int, name: str) -> Pair:
-        prefix = f"{stack}_l{layer + 1}_{name}_ln"
-        return tensors.take(f"{prefix}_scale", 1, width)[0], tensors.take(f"{prefix}_bias", 1, width)[0]
+        return weight, tensors.take(prefix + name.format("b"), 1, outputs)[0] if has_bias else None
 
     of_decoder = _LAYER
     if model["autoregression"] == "ssru":
         rest = {ours: theirs for ours, theirs in _LAYER.items() if "self_attention" not in ours}
         of_decoder = _RECURRENT | rest
     return {
-        **layer_weights((model["num_layers"], 0), sizes, _LAYER, linear, norm),
-        **layer_weights((0, model["num_decoder_layers"]), sizes, of_decoder, linear, norm),
+        **layer_weights((model["num_layers"], 0), sizes, _LAYER, take),
+        **layer_weights((0, model["num_decoder_layers"]), sizes, of_decoder, take),
     }

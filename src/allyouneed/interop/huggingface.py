@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -19,10 +20,10 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
+from allyouneed.interop.foreign import parts_of
 from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
-from allyouneed.model.layers import DecoderLayer
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -30,6 +31,10 @@ from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
 
 _TARGET = "target_tokenizer"
 """Folder of the target tokeniser, if it differs from the source tokeniser."""
+_SYMBOLS: dict[str, Any] = {
+    **{"pad_token_id": PADDING, "bos_token_id": START, "decoder_start_token_id": START, "eos_token_id": END},
+    "forced_eos_token_id": None,  # an output that is cut off has no end symbol
+}
 
 _README = """\
 # A model in the format of Hugging Face
@@ -58,9 +63,7 @@ it continues until `num_beams` hypotheses have ended.
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """Write the model, its tokenisers, search settings, and a README, into `directory`.
 
-    Raises:
-        ModelError: The model has learned positions, which Marian does not support, or a zero vector at the
-            start that is not the embedding of the start symbol.
+    ModelError if it has other positions than sinusoids, or a start that is not the embedding of a symbol.
     """
     from transformers import GenerationConfig, MarianConfig
 
@@ -76,10 +79,17 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
         )
     weights = {name: tensor.detach().contiguous() for name, tensor in marian_weights(model)}
     save_file(weights, directory / "model.safetensors", metadata={"format": "pt"})
+    search, data = checkpoint.config.search, checkpoint.config.data
     MarianConfig(**_marian_settings(checkpoint.config)).save_pretrained(directory)
-    GenerationConfig(**_search_settings(checkpoint.config)).save_pretrained(directory)
+    GenerationConfig(
+        num_beams=search.beam_size,
+        # transformers refuses a penalty for greedy search
+        **({"length_penalty": length_exponent(search)} if search.beam_size > 1 else {}),
+        max_new_tokens=min(data.max_tokens, MAX_TOKENS) + search.max_extra_tokens,
+        suppress_tokens=list(NEVER_PRODUCED),
+        **_SYMBOLS,
+    ).save_pretrained(directory)
     has_target_folder = _write_tokenizers(checkpoint, directory)
-    search = checkpoint.config.search
     readme = _README.format(
         target=_TARGET if has_target_folder else ".",
         max_extra_tokens=search.max_extra_tokens,
@@ -140,29 +150,7 @@ def _marian_settings(config: RunConfig) -> dict[str, Any]:
         "dropout": model.dropout,
         "max_position_embeddings": 1 + MAX_TOKENS + config.search.max_extra_tokens,
         "dtype": "float32",
-        **_symbols(),
-    }
-
-
-def _search_settings(config: RunConfig) -> dict[str, Any]:
-    search = config.search
-    of_beams = {"length_penalty": length_exponent(search)} if search.beam_size > 1 else {}
-    return {
-        "num_beams": search.beam_size,
-        **of_beams,  # transformers refuses a penalty for greedy search
-        "max_new_tokens": min(config.data.max_tokens, MAX_TOKENS) + search.max_extra_tokens,
-        "suppress_tokens": list(NEVER_PRODUCED),
-        **_symbols(),
-    }
-
-
-def _symbols() -> dict[str, int | None]:
-    return {
-        "pad_token_id": PADDING,
-        "bos_token_id": START,
-        "decoder_start_token_id": START,
-        "eos_token_id": END,
-        "forced_eos_token_id": None,  # an output that is cut off has no end symbol
+        **_SYMBOLS,
     }
 
 
@@ -185,9 +173,12 @@ def _write_sentencepiece(
 ) -> None:
     """The files of a `MarianTokenizer`, which has both sides."""
     are_one = source.names == target.names
-    for name, tokenizer in (("source.spm", source), ("target.spm", target)):
-        (directory / name).write_bytes(tokenizer.model)
-    for name, tokenizer in (("vocab.json", source), *([] if are_one else [("target_vocab.json", target)])):
+    for side, tokenizer in (("source", source), ("target", target)):
+        (directory / f"{side}.spm").write_bytes(tokenizer.model)
+    for name, tokenizer in {
+        "vocab.json": source,
+        **({} if are_one else {"target_vocab.json": target}),
+    }.items():
         ids = {piece: token for token, piece in enumerate(tokenizer.names)}
         (directory / name).write_bytes(json.dumps(ids, ensure_ascii=False).encode())
     settings = {
@@ -293,8 +284,8 @@ def marian_weights(model: Transformer) -> Named:
     plain = _Stream(even_before_odd, 1.0)
     scaled = _Stream(even_before_odd, math.sqrt(MARIAN_EPSILON / config.layer_norm_epsilon))
     yield from _embeddings(model, plain)
-    yield from _stack("model.encoder.layers", list(model.encoder), plain, scaled)
-    yield from _stack("model.decoder.layers", list(model.decoder), plain, scaled)
+    yield from _stack("encoder", list(model.encoder), plain, scaled)
+    yield from _stack("decoder", list(model.decoder), plain, scaled)
 
 
 def _embeddings(model: Transformer, stream: _Stream) -> Named:
@@ -312,35 +303,24 @@ def _embeddings(model: Transformer, stream: _Stream) -> Named:
     yield "final_logits_bias", torch.zeros(1, len(output)) if bias is None else bias[None]
 
 
-def _stack(name: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Stream) -> Named:
+def _stack(stack: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Stream) -> Named:
     """Convert the layers of one stack; the stream is scaled from the first normalisation up to the last."""
-    for number, layer in enumerate(layers):
+    for (number, layer), ours in product(enumerate(layers), parts_of(stack, LAYER)):
         before = plain if number == 0 else scaled
         after = plain if number == len(layers) - 1 else scaled
-        parts = _layer(layer, before, scaled, after, memory=plain)
-        yield from ((f"{name}.{number}.{part}", tensor) for part, tensor in parts)
-
-
-def _layer(layer: nn.Module, before: _Stream, within: _Stream, after: _Stream, memory: _Stream) -> Named:
-    """Convert a layer, whose parts read and write the stream at different points."""
-    points = {
-        **{"self_attention.query_key_value": before, "self_attention.output": before},
-        **{"cross_attention.key_value": memory, "after_feed_forward.norm": after},
-    }
-    for ours, names in LAYER.items():
-        if "cross_attention" in ours and not isinstance(layer, DecoderLayer):
-            continue
-        module, stream = cast("nn.Linear | nn.LayerNorm", layer.get_submodule(ours)), points.get(ours, within)
-        weight, bias = module.weight, _bias(module)
+        points = {
+            **{"self_attention.query_key_value": before, "self_attention.output": before},
+            **{"cross_attention.key_value": plain, "after_feed_forward.norm": after},
+        }
+        stream, module = points.get(ours, scaled), cast("nn.Linear | nn.LayerNorm", layer.get_submodule(ours))
+        weight: Tensor = module.weight
+        bias = torch.zeros(weight.size(0)) if module.bias is None else module.bias
         if ours.endswith(WRITING):
             weight, bias = stream.write(weight), stream.write(bias)
         else:
             weight = stream.read(weight)
+        names = LAYER[ours]
         parts = zip(names, weight.chunk(len(names)), bias.chunk(len(names)), strict=True)
         for name, weights, biases in parts:
-            yield f"{name}.weight", weights
-            yield f"{name}.bias", biases
-
-
-def _bias(module: nn.Linear | nn.LayerNorm) -> Tensor:
-    return torch.zeros(module.weight.size(0)) if module.bias is None else module.bias
+            yield f"model.{stack}.layers.{number}.{name}.weight", weights
+            yield f"model.{stack}.layers.{number}.{name}.bias", biases

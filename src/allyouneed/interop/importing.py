@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import torch
 
@@ -32,21 +33,21 @@ _TEXTS = [text.replace("</s> <unk> ", "") for text in SENTENCES]
 """Sentences without control symbols, which some tokenisers make of texts like `</s>`."""
 
 
-@dataclass(frozen=True)
-class ImportFormat:
-    """A format that can be imported."""
+class ImportFormat(Protocol):
+    """A module that imports a format."""
 
-    recognises: Callable[[Path], bool]
-    """Whether a path looks like a model in this format."""
-    read: Callable[[Path], Imported]
-    """Reads such a model."""
+    def recognises(self, path: Path) -> bool:
+        """Whether a path looks like a model in this format."""
+
+    def read(self, path: Path) -> Imported:
+        """Read such a model."""
 
 
 FORMATS: Mapping[str, ImportFormat] = {
-    "huggingface": ImportFormat(from_huggingface.recognises, from_huggingface.read),
-    "ctranslate2": ImportFormat(from_ctranslate2.recognises, from_ctranslate2.read),
-    "argos": ImportFormat(from_argos.recognises, from_argos.read),
-    "marian": ImportFormat(from_marian.recognises, from_marian.read),
+    "huggingface": from_huggingface,
+    "ctranslate2": from_ctranslate2,
+    "argos": from_argos,
+    "marian": from_marian,
 }
 """Name -> format, in the order in which a path is looked at."""
 
@@ -118,11 +119,7 @@ def _format_of(path: Path) -> str:
 
 
 def _proved(imported: Imported, model: EncoderDecoder) -> float | None:
-    """The largest difference between log-probabilities here and in the other software, if it is installed.
-
-    Raises:
-        ModelError: They differ by more than `parity.TOLERANCE`, or greedy outputs differ.
-    """
+    """The largest difference between log-probabilities here and in the other software, if it is installed."""
     if importlib.util.find_spec(imported.package) is None:
         return None
     sources, targets = random_pairs(model.config, UNKNOWN + 1)
@@ -143,7 +140,7 @@ def _proved(imported: Imported, model: EncoderDecoder) -> float | None:
             "the imported model splits text into other sub-words than its own software; it is not kept, "
             "please report it"
         )
-    if _cut(greedy) != _cut(written):
+    if [[*ids[:_MOST_WRITTEN]] for ids in greedy] != [[*ids[:_MOST_WRITTEN]] for ids in written]:
         raise ModelError(
             "the imported model writes something else than in its own software; it is not kept, "
             "please report it"
@@ -164,7 +161,3 @@ def _running(package: str) -> Iterator[None]:
             f"{package} cannot run the model ({reason}); it is not kept: take another copy, or another "
             f"version of {package}"
         ) from error
-
-
-def _cut(outputs: Sequence[Ids]) -> list[list[int]]:
-    return [[*ids[:_MOST_WRITTEN]] for ids in outputs]

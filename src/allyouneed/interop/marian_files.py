@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,12 +41,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]
 
 
 def parse_yaml(content: bytes, path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
-    """The mapping in a YAML document; all scalars are texts.
-
-    Raises:
-        ModelError: The document is no mapping, too large, or has aliases.
-        UsageError: PyYAML is not installed.
-    """
+    """The mapping in a YAML document, all of whose scalars are texts; ModelError if large or of aliases."""
     if len(content) > max_bytes:
         raise ModelError(f"{path}: has {len(content):,} bytes of settings, more than {max_bytes:,}")
     try:
@@ -83,11 +78,7 @@ _FLOATS = np.float16, np.float32, np.float64
 
 
 def read_archive(path: Path) -> dict[str, Tensor | bytes]:
-    """The arrays of a file that have floats, as tensors, and `CONFIG` as bytes; nothing is unpickled.
-
-    Raises:
-        ModelError: The file is missing, too large, no regular file, or damaged.
-    """
+    """The arrays of a file that have floats, as tensors, and `CONFIG` as bytes; nothing is unpickled."""
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file, zipfile.ZipFile(file) as archive:
             arrays = {
@@ -125,19 +116,8 @@ _EMBEDDINGS = "Wemb"
 _MOST_ITEMS, _MOST_NAME, _MOST_DIMENSIONS = 100_000, 1_000, 8
 
 
-class _Item(NamedTuple):
-    name_length: int
-    type: int
-    num_dimensions: int
-    num_bytes: int
-
-
 def is_binary(path: Path) -> bool:
-    """Whether a file begins as Marian's binary files do.
-
-    Raises:
-        ModelError: It is no regular file, or larger than any model.
-    """
+    """Whether a file begins as Marian's binary files do; ModelError if it is irregular, or too large."""
     with open_regular(path, MAX_WEIGHT_BYTES) as file:
         return file.read(8) == struct.pack("<Q", _VERSION)
 
@@ -145,8 +125,7 @@ def is_binary(path: Path) -> bool:
 def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
     """The arrays of a file, tensors of float32 and others as bytes, and whether some were rounded.
 
-    Raises:
-        ModelError: The file is damaged, or its weights are packed for one kind of processor.
+    ModelError if the file is damaged, or its weights are packed for one kind of processor.
     """
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
@@ -161,20 +140,20 @@ def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor | bytes], bool
     version, count = file.numbers("QQ")
     if version != _VERSION or count > _MOST_ITEMS:
         raise ValueError(f"version {version}, {count:,} items")
-    items = [_Item(*file.numbers("QQQQ")) for _ in range(count)]
-    if any(item.name_length > _MOST_NAME or item.num_dimensions > _MOST_DIMENSIONS for item in items):
+    items = [file.numbers("QQQQ") for _ in range(count)]  # length of the name, type, dimensions, bytes
+    if any(length > _MOST_NAME or rank > _MOST_DIMENSIONS for length, _, rank, _ in items):
         raise ValueError("the length of a name or a shape")
-    names = [file.take(item.name_length).rstrip(b"\0").decode() for item in items]
-    shapes = [file.numbers(f"{item.num_dimensions}i") for item in items]
-    [padding] = file.numbers("Q")
+    names = [file.take(length).rstrip(b"\0").decode() for length, *_ in items]
+    shapes = [file.numbers(f"{rank}i") for _, _, rank, _ in items]
+    padding = file.number("Q")
     file.take(padding)
     if len(set(names)) < len(names):
         raise ValueError("a name occurs twice")
     arrays = {
-        name: _array(path, name, item.type, shape, file.take(item.num_bytes))
-        for item, name, shape in zip(items, names, shapes, strict=True)
+        name: _array(path, name, kind, shape, file.take(num_bytes))
+        for (_, kind, _, num_bytes), name, shape in zip(items, names, shapes, strict=True)
     }
-    return arrays, any(item.type in _INTEGERS for item in items)
+    return arrays, any(kind in _INTEGERS for _, kind, _, _ in items)
 
 
 def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor | bytes:
@@ -217,9 +196,6 @@ def read_vocabularies(model: Path, *, is_shared: bool) -> tuple[Vocabularies, tu
     They are those that `decoder.yml` or Marian's files beside the model name, or the only ones in its folder.
     A `.yml` vocabulary needs `source.spm` and `target.spm` in the same folder, as OPUS-MT has them. If
     `is_shared`, both sides have one vocabulary, which may be found without such a list.
-
-    Raises:
-        ModelError: They are not found, or damaged.
     """
     files = _named(model) or _pair(model) or (_only(model) if is_shared else None)
     if files is None:
@@ -294,32 +270,27 @@ def _is_of(vocabulary: Path, names: tuple[str, ...]) -> bool:
 def _side(path: Path, side: str) -> tuple[Order, SentencePieceTokenizer]:
     if path.suffix == _FACTORED:
         raise ModelError(f"{path}: is a vocabulary of factors, which is not supported")
+    names: Sequence[str]
     if path.suffix == ".spm":
-        names, model = _entries_of_model(path), path
+        model = path
+        try:
+            names = SentencePieceTokenizer.entries_of(read_published(path, MAX_VOCABULARY_BYTES))
+        except ValueError as error:
+            raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
     else:
-        names = _entries(path)
-        model = path.parent / f"{side}.spm"
+        names, model = _entries(path), path.parent / f"{side}.spm"
         if not model.exists():
             raise ModelError(f"{path}: needs {model.name} beside it, the SentencePiece model of that side")
     for special in (_END, _UNKNOWN):
         if special not in names:
             raise ModelError(f"{path}: has no entry {special}; take another copy")
-    padding, start = (
-        names.index(name) if (name := CONTROL_SYMBOLS[token]) in names else None for token in (PADDING, START)
-    )
-    end, unknown = names.index(_END), names.index(_UNKNOWN)
-    order = Order.of(names, end=end, unknown=unknown, padding=padding, start=start)
+    places = {name: number for number, name in reversed([*enumerate(names)])}
+    padding, start = (places.get(CONTROL_SYMBOLS[token]) for token in (PADDING, START))
+    order = Order.of(names, end=places[_END], unknown=places[_UNKNOWN], padding=padding, start=start)
     tokenizer = sentencepiece_of(model, order.pieces)
     if {PADDING, START} & {*tokenizer.encode(f"{CONTROL_SYMBOLS[PADDING]} {CONTROL_SYMBOLS[START]}")}:
         raise ModelError(f"{model}: makes symbols of <pad> or <s> in a text, which is not supported")
     return order, tokenizer
-
-
-def _entries_of_model(path: Path) -> Sequence[str]:
-    try:
-        return SentencePieceTokenizer.entries_of(read_published(path, MAX_VOCABULARY_BYTES))
-    except ValueError as error:
-        raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
 
 
 def _entries(path: Path) -> Sequence[str]:

@@ -120,8 +120,11 @@ class TransformersMarian:
                 # Not AutoTokenizer: a hostile folder would choose the class.
                 self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
             model = MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-        for stack in (model.get_encoder(), model.get_decoder()):
-            _restore_sinusoids(stack.embed_positions.weight)
+        for stack in (model.get_encoder(), model.get_decoder()):  # a file may have rounded sinusoids
+            length, width = stack.embed_positions.weight.shape
+            of_ours = torch.arange(width).view(-1, 2).T.flatten()
+            with torch.inference_mode():
+                stack.embed_positions.weight.copy_(SinusoidalPositions(width)(length)[:, of_ours])
         symbols = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
         model.generation_config = GenerationConfig(  # in place of settings that change what it writes
             **{name: getattr(model.config, name) for name in symbols}
@@ -169,25 +172,13 @@ class TransformersMarian:
 
 
 def known_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON files in a folder as transformers gets them, without settings that name other files or code.
-
-    Raises:
-        ModelError: A file is too large, no regular file, or not JSON.
-    """
+    """The JSON files in a folder as transformers gets them, without settings that name files or code."""
     known = {"config.json": {name: settings[name] for name in _SETTINGS if name in settings}}
     for name, wanted in _OF_TOKENS.items():
         if (path / name).exists():
             found = json_object(path / name)
             known[name] = {key: value for key, value in found.items() if not wanted or key in wanted}
     return known
-
-
-@torch.inference_mode()
-def _restore_sinusoids(table: Tensor) -> None:
-    """Write the sinusoids in float32 over those that a file has, which may be rounded."""
-    length, width = table.shape
-    of_ours = torch.arange(width).view(-1, 2).T.flatten()
-    table.copy_(SinusoidalPositions(width)(length)[:, of_ours])
 
 
 _BEAM_SIZE = 4

@@ -47,11 +47,7 @@ def require_agreement(
 ) -> float:
     """Compare an export with its model on random tokens and on translations of sentences.
 
-    Returns:
-        The largest difference between log-probabilities of a token, measured as for `TOLERANCE`.
-
-    Raises:
-        ModelError: The two split or join text differently, or differ by more than `TOLERANCE`.
+    Returns the `largest_difference`; ModelError if they split or join text differently, or differ by more.
     """
     encoded = [source_tokenizer.encode(text) for text in SENTENCES]
     if [exported.encode(text) for text in SENTENCES] != encoded:
@@ -87,11 +83,7 @@ def _most_tokens(config: ModelConfig) -> int:
 
 
 def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
-    """The largest difference between log-probabilities of a token, measured as for `TOLERANCE`.
-
-    Raises:
-        ModelError: It is larger than `TOLERANCE`, or another number of tokens was scored.
-    """
+    """The largest difference between log-probabilities of a token; ModelError if above `TOLERANCE`."""
     if list(map(len, ours)) != list(map(len, theirs)):
         raise ModelError(
             "the other software does not score every token of a target; nothing is kept, please report it"
