@@ -9,7 +9,8 @@ import pytest
 
 from allyouneed.errors import DiskError, LockedError, ModelError
 from allyouneed.storage import run_directory
-from allyouneed.storage.publish import publish_directory, take_lock
+from allyouneed.storage.publish import publish_directory
+from allyouneed.storage.publish.lock import take_lock
 from allyouneed.storage.run_directory import RunDirectory, resolve_model, step_name, step_of
 
 

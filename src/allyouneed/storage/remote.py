@@ -13,7 +13,6 @@ from allyouneed.storage.publish import (
     MANIFEST,
     discard,
     disk_errors,
-    is_intact,
     publish_directory,
     read_manifest,
     require_free,
@@ -21,7 +20,12 @@ from allyouneed.storage.publish import (
 )
 from allyouneed.storage.publish.directory import LeftoverError
 from allyouneed.storage.publish.disk import url_of
-from allyouneed.storage.publish.manifest import MAX_MANIFEST_BYTES, parse_manifest, require_directory
+from allyouneed.storage.publish.manifest import (
+    MAX_MANIFEST_BYTES,
+    is_intact,
+    parse_manifest,
+    require_directory,
+)
 
 _UNFINISHED = "unfinished.json"
 _NOT_FACTS = ("kind", "format_version", "files")

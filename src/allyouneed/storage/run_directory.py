@@ -15,19 +15,15 @@ from allyouneed.storage.publish import (
     MANIFEST,
     discard,
     disk_errors,
-    is_leftover,
-    put_back,
     read_manifest,
     read_published,
-    remove_directory,
     require_space,
-    require_unlocked,
-    same_file,
     sign,
-    take_lock,
     write_text,
 )
+from allyouneed.storage.publish.directory import is_leftover, put_back, remove_directory
 from allyouneed.storage.publish.disk import require_local
+from allyouneed.storage.publish.lock import require_unlocked, same_file, take_lock
 from allyouneed.storage.remote import local_copy
 
 KEPT_STATES = 2

@@ -19,11 +19,11 @@ from allyouneed.storage.publish import (
     discard,
     publish_directory,
     read_manifest,
-    remove_directory,
     require_free,
     sha256_of,
     write_text,
 )
+from allyouneed.storage.publish.directory import remove_directory
 from allyouneed.storage.publish.manifest import foreign_files
 
 WEIGHTS = bytes(range(256)) * 20

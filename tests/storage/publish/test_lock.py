@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from allyouneed.errors import LockedError
-from allyouneed.storage.publish import require_unlocked, sign, take_lock
-from allyouneed.storage.publish.lock import lock_holder
+from allyouneed.storage.publish import sign
+from allyouneed.storage.publish.lock import lock_holder, require_unlocked, take_lock
 
 
 def test_a_lock_that_is_held_is_refused_to_who_takes_it_and_to_who_looks(tmp_path: Path) -> None:
