@@ -15,8 +15,7 @@ from torch import nn
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.interop.ctranslate2_files import LAYER
-from allyouneed.interop.foreign import parts_of
-from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
+from allyouneed.interop.foreign import DIFFERENCES, length_exponent, parts_of
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.model.positional_encoding import LearnedPositions

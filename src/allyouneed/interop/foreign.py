@@ -1,5 +1,6 @@
 """The parts of all readers of other software's models: checked tensors, and vocabularies in our order."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
@@ -335,3 +336,37 @@ def require_settings(
     ]
     if faults:
         raise ModelError(faults)
+
+
+DIFFERENCES = {
+    "gnmt": "it divides scores by n^alpha for n tokens, where allyouneed has ((5 + n) / 6)^alpha",
+    "average": "it divides scores by the number of tokens, like allyouneed",
+    "none": "it compares scores as they are, like allyouneed",
+}
+"""Length normalisation of the model -> how the search of other software compares."""
+_EXACT = {0.0: "none", 1.0: "average"}
+"""Exponent -> length normalisation, where ours has the same."""
+
+
+def length_exponent(search: SearchConfig) -> float:
+    """The exponent that comes closest to the model's own length normalisation."""
+    return {"gnmt": search.length_penalty, "average": 1.0, "none": 0.0}[search.length_normalization]
+
+
+def search_settings(exponent: float | None = None, **others: float | None) -> dict[str, Any]:
+    """The settings of `SearchConfig` that come closest to those of other software.
+
+    Those that are None, or not among the values that ours can have, are left out. Scores are divided by the
+    number of tokens to the power of `exponent`.
+    """
+    given: list[dict[str, Any]] = [{name: value} for name, value in others.items() if value is not None]
+    if exponent in _EXACT:
+        given.append({"length_normalization": _EXACT[exponent]})
+    elif exponent is not None:
+        given.append({"length_normalization": "gnmt", "length_penalty": exponent})
+    found: dict[str, Any] = {}
+    for settings in given:
+        with contextlib.suppress(UsageError):
+            SearchConfig.checked(**settings)
+            found |= settings
+    return found

@@ -18,10 +18,7 @@ from allyouneed.interop.foreign_files import json_object, require_members
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, disk_errors, open_regular
 
 _METADATA, _TOKENIZER, _MODEL = "metadata.json", "sentencepiece.model", "model"
-_FILES = {
-    *(_METADATA, _TOKENIZER),
-    *(f"{_MODEL}/{name}" for name in from_ctranslate2.FILES),
-}
+_FILES = {_METADATA, _TOKENIZER, *(f"{_MODEL}/{name}" for name in from_ctranslate2.FILES)}
 """Files of a package that are read."""
 _MOST_MEMBERS = 1_000
 _OF_THE_SYSTEM = "__MACOSX"

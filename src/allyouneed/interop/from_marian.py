@@ -5,10 +5,16 @@ Marian's sinusoids have all sines first, its decoder starts with a zero vector, 
 pre-norm is not ours: it normalises the queries of self-attention, but not the keys and values.
 """
 
-from collections.abc import Mapping
+import math
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -17,23 +23,26 @@ from allyouneed.interop.foreign import (
     Imported,
     Order,
     Pair,
+    Scored,
     Tensors,
     config_of,
     embedding_weights,
     layer_weights,
     require_settings,
+    search_settings,
 )
 from allyouneed.interop.foreign_files import whole_number
-from allyouneed.interop.foreign_search import marian_search
 from allyouneed.interop.marian_files import (
     CONFIG,
+    DECODER_SETTINGS,
     is_binary,
     parse_yaml,
     read_archive,
     read_arrays,
     read_vocabularies,
+    read_yaml,
 )
-from allyouneed.interop.originals import RealMarian
+from allyouneed.interop.parity import Ids
 
 _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
@@ -92,7 +101,7 @@ def read(path: Path) -> Imported:
     weights |= _layers(tensors, model)
     tensors.drop("decoder_c_tt", "encoder_c_tt")
     tensors.require_empty()
-    search = {"length_normalization": "average"} | marian_search(file)
+    search = {"length_normalization": "average"} | _search(file)
     names = vocabularies.tokenizers[0].names, vocabularies.tokenizers[1].names
     return Imported(
         file,
@@ -224,3 +233,92 @@ def _layers(tensors: Tensors, model: Mapping[str, Any]) -> dict[str, Tensor]:
         **layer_weights((model["num_layers"], 0), sizes, _LAYER, take),
         **layer_weights((0, model["num_decoder_layers"]), sizes, of_decoder, take),
     }
+
+
+def _search(model: Path) -> dict[str, Any]:
+    """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them."""
+    paths = (model.parent / pattern.format(model=model.name) for pattern in DECODER_SETTINGS)
+    if (path := next(filter(Path.exists, paths), None)) is None:
+        return {}
+    found, numbers = read_yaml(path), dict[str, float]()
+    for name in ("beam-size", "normalize"):
+        if name not in found:
+            continue
+        try:
+            numbers[name] = float(found[name])
+        except (TypeError, ValueError):
+            numbers[name] = math.nan
+        if not math.isfinite(numbers[name]):
+            raise ModelError(f"{path}: {name} = {found[name]!r} is no number; take another copy")
+    beam_size = numbers.get("beam-size")
+    return search_settings(numbers.get("normalize"), beam_size=None if beam_size is None else int(beam_size))
+
+
+_BEAM_SIZE = 4
+_LINE = re.compile(r"(\d+) \|\|\| (.*?) \|\|\| WordScores= ?(.*?) \|\|\| ")
+
+
+class RealMarian:
+    """The model in Marian on one thread; an `Original`.
+
+    Marian does not score given pieces, so the hypotheses that it writes itself are compared. It reads
+    `arrays`, if given, in place of those of the file.
+    """
+
+    def __init__(
+        self,
+        model: Path,
+        names: tuple[Sequence[str], Sequence[str]],
+        files: tuple[Path, Path],
+        arrays: Mapping[str, Tensor | bytes] | None = None,
+    ) -> None:
+        self._model, self._files = model, files
+        if arrays is not None:
+            folder = tempfile.mkdtemp()
+            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+            self._model = Path(folder, "model.npz")
+            contents = {
+                name: array.numpy() if isinstance(array, Tensor) else np.frombuffer(array, np.int8)
+                for name, array in arrays.items()
+            }
+            np.savez(self._model, **contents)  # type: ignore[arg-type]
+        self._source, self._target = names
+        self._ids = {name: token for token, name in enumerate(self._target)}
+
+    def encode(self, text: str) -> None:
+        """Not available: the folder's tokenisers are not Marian's own."""
+
+    def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
+        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last."""
+        return [
+            Scored(sources[number], ids, log_probs)
+            for number, ids, log_probs in self._written(sources, _BEAM_SIZE)
+            if len(log_probs) == len(ids) + 1  # else it was cut off
+        ]
+
+    def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:
+        """The most probable token again and again, at most `most`, without the end symbol."""
+        return [ids[:most] for _, ids, _ in self._written(sources, 1)]
+
+    def _written(self, sources: Sequence[Ids], beam_size: int) -> list[tuple[int, list[int], list[float]]]:
+        """Number of the source, ids and log-probabilities of each hypothesis."""
+        from pymarian import Translator
+
+        options: dict[str, Any] = {
+            **{"n-best": True, "word-scores": True, "no-spm-encode": True, "no-spm-decode": True},
+            **{"beam-size": beam_size, "cpu-threads": 1, "workspace": 256, "mini-batch": 1},
+            **{"quiet": True, "quiet-translation": True, "max-length": 200, "max-length-factor": 10},
+            "allow-unk": True,  # as our search does
+        }
+        texts = [" ".join(self._source[token] for token in ids) for ids in sources]
+        found = Translator(models=[str(self._model)], vocabs=[*map(str, self._files)], **options).translate(
+            texts
+        )
+        written = []
+        for line in (part for text in found for part in text.split("\n") if part):
+            match = _LINE.match(line)
+            if match is None:
+                raise ModelError(f"{self._model}: Marian answers in an unknown form: {line[:60]!r}")
+            ids = [self._ids[piece] for piece in match[2].split()]
+            written.append((int(match[1]), ids, [float(number) for number in match[3].split()]))
+        return written

@@ -20,8 +20,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.engine import pad
 from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.interop.foreign import parts_of
-from allyouneed.interop.foreign_search import DIFFERENCES, length_exponent
+from allyouneed.interop.foreign import DIFFERENCES, length_exponent, parts_of
 from allyouneed.interop.parity import Ids
 from allyouneed.model import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
@@ -314,7 +313,7 @@ def _stack(stack: str, layers: Sequence[nn.Module], plain: _Stream, scaled: _Str
         }
         stream, module = points.get(ours, scaled), cast("nn.Linear | nn.LayerNorm", layer.get_submodule(ours))
         weight: Tensor = module.weight
-        bias = torch.zeros(weight.size(0)) if module.bias is None else module.bias
+        bias: Tensor = torch.zeros(weight.size(0)) if module.bias is None else module.bias
         if ours.endswith(WRITING):
             weight, bias = stream.write(weight), stream.write(bias)
         else:

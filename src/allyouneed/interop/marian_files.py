@@ -68,10 +68,7 @@ def parse_yaml(content: bytes, path: Path, max_bytes: int = MAX_SETTINGS_BYTES) 
 
 CONFIG = "special:model.yml"
 """Name of the array that holds the configuration, a YAML document."""
-_HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 """Version of numpy's format -> how the header of an array is read."""
 _MOST_ARRAYS = 100_000
 _FLOATS = np.float16, np.float32, np.float64

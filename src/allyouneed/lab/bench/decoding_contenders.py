@@ -17,7 +17,7 @@ from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.search_plan import Batching
 from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.interop.foreign_search import length_exponent
+from allyouneed.interop.foreign import length_exponent
 from allyouneed.lab.bench.contenders import OURS, Precision
 from allyouneed.native.library import available
 from allyouneed.runs.loading import model_of
