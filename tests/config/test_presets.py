@@ -18,7 +18,7 @@ from allyouneed.config.presets import (
 )
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import UsageError
-from allyouneed.training.warm_up import warm_up_remark
+from allyouneed.training.optimizer import warm_up_remark
 
 
 @dataclasses.dataclass(frozen=True)

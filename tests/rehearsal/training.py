@@ -25,11 +25,16 @@ from allyouneed.model.experts import Experts
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.training import trainer as trainer_module
-from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.meters import Interval, validation_loss
 from allyouneed.training.optimizer import build_optimizer
 from allyouneed.training.trainer import Corpus, Trainer
-from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_operators
+from allyouneed.training.update import (
+    FiniteWatch,
+    Gradients,
+    accumulate_gradient,
+    seed_generators,
+    use_fastest_operators,
+)
 
 corpus = of_training.corpus
 VOCAB_SIZE = 16

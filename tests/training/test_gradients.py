@@ -5,8 +5,8 @@ import torch
 from torch import Tensor, nn
 
 from allyouneed.config.run import TrainingConfig
-from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.optimizer import build_optimizer
+from allyouneed.training.update import FiniteWatch, Gradients
 
 CPU = torch.device("cpu")
 

@@ -26,11 +26,10 @@ from allyouneed.hardware.processor import features
 from allyouneed.model import Transformer
 from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.training import working_copies
-from allyouneed.training.gradients import Gradients
+from allyouneed.training import team as team_module
 from allyouneed.training.team import team_of
 from allyouneed.training.trainer import Corpus, Trainer
-from allyouneed.training.update import accumulate_gradient, batch_loss
+from allyouneed.training.update import Gradients, accumulate_gradient, batch_loss
 
 THREADS = 2, 3
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -258,7 +257,7 @@ def test_memory_that_runs_out_while_gradients_are_added_leaves_nothing_behind(
             raise MemoryError
         accumulate_(sums, values)
 
-    with patch.object(working_copies, "accumulate_", fail_once):
+    with patch.object(team_module, "accumulate_", fail_once):
         trainer.train()
     (notice,) = events(tmp_path / "run", "notice")
     assert "in 2 parts" in notice["text"]

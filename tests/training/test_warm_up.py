@@ -6,8 +6,7 @@ import pytest
 
 from allyouneed.config.run import TrainingConfig
 from allyouneed.storage.run_log import Event
-from allyouneed.training.optimizer import inverse_square_root
-from allyouneed.training.warm_up import WarmUpWatch, warm_up_remark
+from allyouneed.training.optimizer import WarmUpWatch, inverse_square_root, warm_up_remark
 
 TRAINING = TrainingConfig(num_steps=8_000, warmup_steps=2_000, learning_rate_factor=2.5)
 RUN = Path("runs/first")

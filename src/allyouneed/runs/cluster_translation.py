@@ -15,6 +15,7 @@ from allyouneed.tasks.translation.outputs import Translation
 CALL_REQUESTS = 1_024
 """Number of requests in a call: seconds of work, and sentences enough for full batches."""
 
+Request = TranslationRequest | Failure
 Answered = Answer[list[Translation]] | Failure
 
 
@@ -44,21 +45,12 @@ class ClusterTranslator:
         self._needs = {"num_cpus": threads, "num_gpus": int(device.startswith("cuda"))}
 
     def answer(
-        self,
-        requests: Iterable[TranslationRequest | Failure],
-        *,
-        n_best: int = 1,
-        **options: Unpack[TranslateOptions],
+        self, requests: Iterable[Request], *, n_best: int = 1, **options: Unpack[TranslateOptions]
     ) -> Generator[Answered, None, None]:
         """An answer or a failure for each request, in order; the arguments are those of `Translator`."""
-        call = partial(
-            _answers,
-            self._models,
-            self._shortlist,
-            self._loading,
-            {**options, "n_best": n_best, "workers": 1},
-        )
-        with closing(self._cluster.map(call, _together(requests), **self._needs)) as found:
+        settings = {**options, "n_best": n_best, "workers": 1}
+        call = partial(_answers, self._models, self._shortlist, self._loading, settings)
+        with closing(self._cluster.map(call, _batches_of(requests), **self._needs)) as found:
             for answers in found:
                 yield from answers
 
@@ -68,7 +60,7 @@ def _answers(
     shortlist: Bundle | None,
     loading: tuple[tuple[str, Any], ...],
     options: dict[str, Any],
-    requests: list[TranslationRequest | Failure],
+    requests: list[Request],
 ) -> list[Answered]:
     return [*_loaded(models, shortlist, loading).answer(requests, **options)]
 
@@ -86,9 +78,7 @@ def _loaded(
     return load_translator(*(model.unpacked() for model in models), shortlist=limited, **dict(loading))
 
 
-def _together(
-    requests: Iterable[TranslationRequest | Failure],
-) -> Iterator[list[TranslationRequest | Failure]]:
+def _batches_of(requests: Iterable[Request]) -> Iterator[list[Request]]:
     source = iter(requests)
-    while together := [*islice(source, CALL_REQUESTS)]:
-        yield together
+    while batch := [*islice(source, CALL_REQUESTS)]:
+        yield batch

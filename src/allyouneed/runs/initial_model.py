@@ -24,13 +24,7 @@ _MAY_DIFFER = {
 }
 """Settings of a model that act only while it is trained."""
 _OF_TOKENIZERS = (
-    "task",
-    "tokenizer",
-    "vocab_size",
-    "joint_vocabulary",
-    "vocab_sample_bytes",
-    "tags",
-    "brackets",
+    *("task", "tokenizer", "vocab_size", "joint_vocabulary", "vocab_sample_bytes", "tags", "brackets"),
 )
 _OPTIONS = {"joint_vocabulary": "separate_vocabularies"}
 """Setting -> name of the option that changes it, where it has another name."""
@@ -41,11 +35,7 @@ _VALUES = {("joint_vocabulary", True): "one vocabulary", ("joint_vocabulary", Fa
 def continue_from(model: Path | str) -> RunConfig:
     """The configuration of a run that continues a model: its architecture, and its settings for a new start.
 
-    Args:
-        model: A model directory, a checkpoint, or a run.
-
-    Raises:
-        ModelError: The model is missing or damaged.
+    `model` is a model directory, a checkpoint, or a run; ModelError if it is missing or damaged.
     """
     config, default = InitialModel.read(model).config, TrainingConfig().model_dump()
     fresh = {name: default[name] for name in _OF_ANOTHER_START}
@@ -74,17 +64,12 @@ class InitialModel:
             task = task_named(config.data.task)
         except UserError as error:
             raise ModelError(error.messages) from None
-        sizes = config.model.source_vocab_size, config.model.target_vocab_size
-        units = task.load_units(directory, config.data, *sizes)
+        units = task.load_units(directory, config.data, *config.model.vocab_sizes)
         return cls(Path(path), directory, config, units, manifest["files"][WEIGHTS]["sha256"])
 
     @property
     def state(self) -> Path:
-        """The training state that was saved with the model.
-
-        Raises:
-            UsageError: The model is not a checkpoint of a run, or its state has been deleted.
-        """
+        """The training state that was saved with the model; UsageError if there is none, or none any more."""
         step, folder = step_of(self.directory.name), self.directory.absolute().parent
         state = None if step is None else RunDirectory(folder.parent).state(step)
         if state is None or not state.is_dir():

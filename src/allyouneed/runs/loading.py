@@ -97,11 +97,7 @@ def load_parser(
 
 
 def task_of(path: Path) -> Task:
-    """The task of a model directory, a checkpoint, or a run.
-
-    Raises:
-        ModelError: There is no model, or its task is unknown.
-    """
+    """The task of a model directory, a checkpoint, or a run; ModelError if it is unknown."""
     name = config_of(path).data.task
     try:
         return task_named(name)
@@ -110,11 +106,7 @@ def task_of(path: Path) -> Task:
 
 
 def config_of(path: Path) -> RunConfig:
-    """The settings of a model directory, a checkpoint, or a run.
-
-    Raises:
-        ModelError: There is no model, or its settings are invalid.
-    """
+    """The settings of a model directory, a checkpoint, or a run; ModelError if there are none, or invalid."""
     config = resolve_model(path) / CONFIG
     try:
         require_regular(config)
@@ -134,13 +126,8 @@ def _load(
         usable = usable_device(device)
         models = [model_of(checkpoint).to(usable) for checkpoint in checkpoints]
         units = [
-            task.load_units(
-                checkpoint.directory,
-                checkpoint.config.data,
-                checkpoint.config.model.source_vocab_size,
-                checkpoint.config.model.target_vocab_size,
-            )
-            for checkpoint in checkpoints
+            task.load_units(each.directory, each.config.data, *each.config.model.vocab_sizes)
+            for each in checkpoints
         ]
         for path, others in zip(paths, units, strict=True):
             if others != units[0]:
@@ -151,20 +138,12 @@ def _load(
 
 
 def model_of(checkpoint: Checkpoint) -> EncoderDecoder:
-    """The model of a checkpoint, on the CPU and in evaluation mode.
-
-    Raises:
-        ModelError: The weights do not fit the architecture.
-    """
+    """The model of a checkpoint, on the CPU, in evaluation mode; ModelError if the weights do not fit it."""
     return model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
 
 
 def load_for(path: Path, task: Task) -> Checkpoint:
-    """The checkpoint of a model for a task.
-
-    Raises:
-        ModelError: The model is missing, damaged or for another task.
-    """
+    """The checkpoint of a model; ModelError if it is missing, damaged or for another task."""
     checkpoint = load_checkpoint(resolve_model(path), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     if (its_task := task_of(path)) is not task:
         raise ModelError(

@@ -29,9 +29,8 @@ from allyouneed.training.accumulation import Say
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
-from allyouneed.training.optimizer import moments_per_weight
+from allyouneed.training.optimizer import moments_per_weight, warm_up_remark
 from allyouneed.training.trainer import Schedule, schedule_of
-from allyouneed.training.warm_up import warm_up_remark
 
 _WARM_UP_SECONDS = 5.0
 _WARM_UP_UPDATES = 5
@@ -110,11 +109,8 @@ class Rehearsal:
         training, epoch = self.config.training, self.epoch
         seconds = epoch.target_tokens / self.speed.target_tokens_per_second
         limits = {"num_steps": training.num_steps}
-        for name, budget, of_epoch in (
-            ("budget_flops", training.budget_flops, epoch.flops),
-            ("budget_seconds", training.budget_seconds, seconds),
-        ):
-            if budget is not None:
+        for name, of_epoch in {"budget_flops": epoch.flops, "budget_seconds": seconds}.items():
+            if (budget := getattr(training, name)) is not None:
                 limits[name] = math.ceil(budget / of_epoch * epoch.updates)
         return {name: max(0, updates - self.steps_done) for name, updates in limits.items()}
 
@@ -162,24 +158,17 @@ def rehearse(
     parameters = count_parameters(config.model)
     disk = _disk(directory, config, parameters)
     batches = list(islice(schedule.batches_from(0), schedule.num_batches))
-    return Rehearsal(
-        config,
-        device,
-        parameters,
-        max(directory.resumable_steps(), default=0),
-        _epoch(config, store, batches),
-        _speed(config, store, schedule, _longest(store, batches), device, say),
-        disk,
-    )
+    lengths = np.maximum(store.source_lengths, store.target_lengths)
+    micro_batches = (pairs for batch in batches for pairs in batch.micro_batches)
+    longest = max(micro_batches, key=lambda pairs: lengths[pairs].max())
+    steps_done = max(directory.resumable_steps(), default=0)
+    epoch = _epoch(config, store, batches)
+    speed = _speed(config, store, schedule, longest, device, say)
+    return Rehearsal(config, device, parameters, steps_done, epoch, speed, disk)
 
 
 def updates_within(flops: float, config: RunConfig, data: Path | str, device: torch.device) -> int:
-    """Number of updates until a run's matrix products have used `flops`, including the last update.
-
-    Raises:
-        UsageError: A setting does not fit the data.
-        ModelError: The data is damaged.
-    """
+    """Number of updates until a run's matrix products have used `flops`, including the last update."""
     prepared = PreparedData(data)
     config = completed(config, prepared, device)
     store = training_pairs(prepared, config.training).store
@@ -226,14 +215,6 @@ def _speed(
     return Speed(len(batches), tokens / seconds, peak, flops / seconds / peak, memory_bytes(device))
 
 
-def _longest(store: PairStore, batches: Sequence[PlannedBatch]) -> Indices:
-    micro_batches = (pairs for batch in batches for pairs in batch.micro_batches)
-    return max(
-        micro_batches,
-        key=lambda pairs: max(store.source_lengths[pairs].max(), store.target_lengths[pairs].max()),
-    )
-
-
 def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule) -> Iterator[PlannedBatch]:
     """Compute the first updates of the run for some seconds, several unless they are slow; yield each."""
     began = time.monotonic()
@@ -246,11 +227,7 @@ def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule
 
 
 def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
-    """The disk space that checkpoints and states need.
-
-    Raises:
-        DiskError: There is too little disk space to start.
-    """
+    """The disk space that checkpoints and states need; DiskError if there is too little to start."""
     checkpoint = _FLOAT_BYTES * parameters
     state = moments_per_weight(config.training) * checkpoint
     num_checkpoints = config.training.keep_checkpoints + 2  # the best; the next

@@ -30,12 +30,7 @@ class TrainingPairs(NamedTuple):
 
 
 def training_pairs(prepared: PreparedData, training: TrainingConfig) -> TrainingPairs:
-    """The pairs that a run is trained on.
-
-    Raises:
-        DataError: The data to replay have other tokenisers.
-        ModelError: The data to replay are damaged.
-    """
+    """The pairs that a run is trained on; DataError if the data to replay have other tokenisers."""
     if training.replay is None:
         return TrainingPairs(prepared.train, prepared.facts)
     other = PreparedData(training.replay)
@@ -51,17 +46,8 @@ def training_pairs(prepared: PreparedData, training: TrainingConfig) -> Training
 
 
 _MAY_CHANGE = {
-    "num_steps",
-    "budget_flops",
-    "budget_seconds",
-    "checkpoint_every_steps",
-    "checkpoint_every_minutes",
-    "keep_checkpoints",
-    "average_last",
-    "validate_every_steps",
-    "patience",
-    "init_from",
-    "replay",
+    *("num_steps", "budget_flops", "budget_seconds", "checkpoint_every_steps", "checkpoint_every_minutes"),
+    *("keep_checkpoints", "average_last", "validate_every_steps", "patience", "init_from", "replay"),
 }
 """Training settings that may change when a run resumes; the updates do not depend on them. The contents of a
 model and of data that are in another place are compared."""
@@ -86,12 +72,15 @@ def run_config(
     """The complete configuration: `given`, or else the run's own, fitted to data, device and processes."""
     recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
     if recorded is None:
-        default = preset(prepared.task.default_preset)
-        return _started(completed(given or default, prepared, device, num_processes), prepared)
-    _require_same_vocabularies(directory.path, recorded, prepared)
+        config = completed(given or preset(prepared.task.default_preset), prepared, device, num_processes)
+        if config.training.init_from is None:
+            return config
+        model = InitialModel.read(config.training.init_from)
+        model.require_like(config, prepared)
+        return config.replace(training={"init_sha256": model.weights_sha256})
+    _require_same_start(directory.path, recorded, given or recorded, prepared)
     if given is None:
         return recorded
-    _require_same_start(directory.path, recorded, given)
     # Values that were chosen at the start stay, unless set explicitly.
     training = given.training
     kept = {
@@ -114,7 +103,8 @@ def completed(
         ResourceError: The model does not fit into memory.
     """
     training = config.training
-    longest = _longest(training_pairs(prepared, training).store, prepared.valid)
+    stores = [training_pairs(prepared, training).store, *([] if prepared.valid is None else [prepared.valid])]
+    longest = 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
     if config.model.positions == "learned" and longest > config.model.max_positions:
         raise UsageError(
             f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
@@ -163,27 +153,24 @@ def _may_tie_all(config: RunConfig, prepared: PreparedData) -> bool:
     They may if their vocabulary was learned as one. So they may in a run that continues a model whose sides
     have the same entries: models of OPUS-MT have one vocabulary, but split each language in its own way.
     """
-    if prepared.config.joint_vocabulary:
-        return True
     source, target = prepared.units
-    if config.training.init_from is None:
-        return False
-    if not isinstance(source, Tokenizer) or not isinstance(target, Tokenizer):
-        return False
-    return [*source.names] == [*target.names]
+    return prepared.config.joint_vocabulary or (
+        config.training.init_from is not None
+        and isinstance(source, Tokenizer)
+        and isinstance(target, Tokenizer)
+        and [*source.names] == [*target.names]
+    )
 
 
-def _started(config: RunConfig, prepared: PreparedData) -> RunConfig:
-    """The configuration of a new run; if it continues a model, with the sha256 of its weights."""
-    if config.training.init_from is None:
-        return config
-    model = InitialModel.read(config.training.init_from)
-    model.require_like(config, prepared)
-    return config.replace(training={"init_sha256": model.weights_sha256})
-
-
-def _require_same_start(run: Path, recorded: RunConfig, given: RunConfig) -> None:
-    """Refuse another model than the run has begun with; it may be in another place."""
+def _require_same_start(run: Path, recorded: RunConfig, given: RunConfig, prepared: PreparedData) -> None:
+    """Refuse other vocabularies or another model than the run has begun with; it may be in another place."""
+    began = recorded.model.vocab_sizes
+    if began != (prepared.source_vocab_size, prepared.target_vocab_size):
+        raise DataError(
+            f"{run}: began with vocabularies of {began[0]} and {began[1]}, {prepared.directory} has "
+            f"{prepared.source_vocab_size} and {prepared.target_vocab_size}; "
+            "name the data it began with, or train a new run"
+        )
     path = given.training.init_from
     if path in (None, recorded.training.init_from):  # and need not be there any more
         return
@@ -192,22 +179,6 @@ def _require_same_start(run: Path, recorded: RunConfig, given: RunConfig) -> Non
             f"{run}: did not begin with the weights of {path}; leave out init_from to go on, or train a new "
             "run",
             settings=["init_from"],
-        )
-
-
-def _longest(*parts: PairStore | None) -> int:
-    """Number of tokens of the longest sentence, including its end symbol."""
-    stores = [store for store in parts if store is not None]
-    return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
-
-
-def _require_same_vocabularies(run: Path, recorded: RunConfig, prepared: PreparedData) -> None:
-    began = recorded.model.source_vocab_size, recorded.model.target_vocab_size
-    if began != (prepared.source_vocab_size, prepared.target_vocab_size):
-        raise DataError(
-            f"{run}: began with vocabularies of {began[0]} and {began[1]}, {prepared.directory} has "
-            f"{prepared.source_vocab_size} and {prepared.target_vocab_size}; "
-            "name the data it began with, or train a new run"
         )
 
 

@@ -2,20 +2,13 @@
 
 import contextlib
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.errors import (
-    DiskError,
-    ModelError,
-    ResourceError,
-    UsageError,
-    UserError,
-    is_out_of_memory,
-)
+from allyouneed.errors import DiskError, ModelError, ResourceError, UsageError, UserError, is_out_of_memory
 from allyouneed.hardware.devices import usable_device
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
@@ -23,13 +16,14 @@ from allyouneed.runs.run_configuration import run_config, training_pairs
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_log import Event
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
 from allyouneed.training.distributed import Processes, device_of_process, joined_processes, num_restarts
-from allyouneed.training.meters import LOSS_ALONE, Best, Validation
-from allyouneed.training.saves import save_bytes
+from allyouneed.training.meters import LOSS_ALONE, Best
+from allyouneed.training.optimizer import WarmUpWatch
+from allyouneed.training.saves import load_initial_weights, save_bytes
 from allyouneed.training.trainer import Corpus, Report, Trainer
-from allyouneed.training.warm_up import WarmUpWatch
 
 
 def train(
@@ -80,9 +74,13 @@ def train(
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
         watch = WarmUpWatch(directory.path, complete.training, say)
 
+        def see_and_report(event: Event) -> None:
+            watch.see(event)
+            report(event)
+
         def train_and_forget() -> signal.Signals | None:
             """Train; nothing refers to the trainer any more when the process group ends."""
-            trainer = _trainer(complete, prepared, directory, device, processes, watch.before(report), say)
+            trainer = _trainer(complete, prepared, directory, device, processes, see_and_report, say)
             return _train(trainer, watch) if processes.is_first else trainer.train()
 
         return train_and_forget()
@@ -101,7 +99,10 @@ def _trainer(
     steps = directory.resumable_steps() if processes.is_first else []
     pairs = training_pairs(prepared, config.training)
     processes.gather()  # the data to replay may have been far away
-    validation = _validation(prepared, config)
+    validation = LOSS_ALONE
+    if prepared.valid is not None:
+        lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
+        validation = prepared.task.validation(*lines, prepared.units, config)
     trainer = Trainer(
         config,
         Corpus(pairs.store, prepared.valid, prepared.tokenizers, pairs.facts),
@@ -114,30 +115,18 @@ def _trainer(
     )
 
     def load() -> None:
+        """Restore the trainer, tell how validations are scored, and forget a best one scored otherwise."""
         _load(trainer, prepared, steps, say)
-        _judge_by(validation, trainer, say)
+        name, run = validation.best_by, directory.path
+        if validation.reason:
+            say(f"{run}: the {name} of validations is {validation.convention}: {validation.reason}")
+        if trainer.best.convention != validation.convention:
+            if trainer.best.step:
+                say(f"{run}: {name} is computed otherwise than before, so the best validation is sought anew")
+            trainer.best = Best(convention=validation.convention)
 
     processes.first_alone(load)
     return trainer
-
-
-def _validation(prepared: PreparedData, config: RunConfig) -> Validation:
-    """Scores of a model's outputs on the validation data; the loss alone if there is no such data."""
-    if prepared.valid is None:
-        return LOSS_ALONE
-    lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-    return prepared.task.validation(*lines, prepared.units, config)
-
-
-def _judge_by(validation: Validation, trainer: Trainer, say: Callable[[str], None]) -> None:
-    """Tell how validations are scored, and forget a best one that was scored otherwise."""
-    name, run = validation.best_by, trainer.run.path
-    if validation.reason:
-        say(f"{run}: the {name} of validations is {validation.convention}: {validation.reason}")
-    if trainer.best.convention != validation.convention:
-        if trainer.best.step:
-            say(f"{run}: {name} is computed otherwise than before, so the best validation is sought anew")
-        trainer.best = Best(convention=validation.convention)
 
 
 def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Callable[[str], None]) -> None:
@@ -149,24 +138,16 @@ def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Calla
     elif training.init_from is not None:
         model = InitialModel.read(training.init_from)
         model.require_like(trainer.config, prepared)
-        trainer.start_from(load_checkpoint(model.directory), model.state if training.init_moments else None)
+        state = model.state if training.init_moments else None
+        load_initial_weights(trainer.model, trainer.optimizer, load_checkpoint(model.directory), state)
         say(f"{trainer.run.path}: starts with the weights of {model.path}")
-    if not steps:
-        for idle in _idle_settings(trainer.config, trainer.processes.size):
-            say(f"{trainer.run.path}: {idle}")
+    if not steps and training.sharded and trainer.processes.size == 1:
+        say(f"{trainer.run.path}: training.sharded has no effect with one process")
     write_text(trainer.run.config, trainer.config.to_toml())
 
 
-def _idle_settings(config: RunConfig, num_processes: int) -> Iterator[str]:
-    if config.training.sharded and num_processes == 1:
-        yield "training.sharded has no effect with one process"
-
-
 def average(
-    run: Path | str,
-    out: Path | str,
-    last: int | None = None,
-    say: Callable[[str], None] = lambda line: None,
+    run: Path | str, out: Path | str, last: int | None = None, say: Callable[[str], None] = lambda line: None
 ) -> list[Path]:
     """Average the last checkpoints of a run into one model (paper 6.1).
 
@@ -213,11 +194,7 @@ def require_state(directory: RunDirectory) -> None:
 
 
 def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
-    """Load the newest intact state among `steps`.
-
-    Raises:
-        ModelError: All states are damaged.
-    """
+    """Load the newest intact state among `steps`; ModelError if all are damaged."""
     for step in reversed(steps):
         try:
             trainer.resume(step)
@@ -245,18 +222,12 @@ def _train(trainer: Trainer, watch: WarmUpWatch) -> signal.Signals | None:
             with contextlib.suppress(DiskError):
                 trainer.run.write_exit(ResourceError.exit_code, trainer.step, "out of memory")
         raise
-    _write_exit(trainer, received)
+    code, reason, training = 0, "finished", trainer.config.training
+    if received is not None:
+        code, reason = 128 + received, received.name
+    elif trainer.step < training.num_steps:  # another process may have counted the seconds
+        reason = "out of patience" if trainer.best.is_out_of(training.patience) else "out of budget"
+    trainer.run.write_exit(code, trainer.step, reason)
     if received is None:
         watch.end(trainer.step)
     return received
-
-
-def _write_exit(trainer: Trainer, received: signal.Signals | None) -> None:
-    if received is not None:
-        trainer.run.write_exit(128 + received, trainer.step, received.name)
-    elif trainer.step < trainer.config.training.num_steps:  # another process may have counted the seconds
-        is_out_of_patience = trainer.best.is_out_of(trainer.config.training.patience)
-        reason = "out of patience" if is_out_of_patience else "out of budget"
-        trainer.run.write_exit(0, trainer.step, reason)
-    else:
-        trainer.run.write_exit(0, trainer.step, "finished")

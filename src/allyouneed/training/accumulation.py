@@ -15,10 +15,9 @@ from allyouneed.errors import ResourceError, is_out_of_memory
 from allyouneed.hardware.memory import empty_cache
 from allyouneed.model import EncoderDecoder
 from allyouneed.training.distributed import Processes
-from allyouneed.training.gradients import Gradients
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.team import team_of
-from allyouneed.training.update import accumulate_gradient, seed_generators
+from allyouneed.training.update import Gradients, accumulate_gradient, seed_generators
 
 Say = Callable[[str], None]
 
@@ -57,18 +56,14 @@ class Accumulation:
         `stopping` is called before every micro-batch, and stops the work if it returns True. If `in_step`,
         all processes compute the same number of micro-batches, some as dummies.
 
-        Returns:
-            Whether the gradient is complete; False if `stopping` ended the work.
-
-        Raises:
-            ResourceError: Memory cannot hold a single pair.
+        Returns whether the gradient is complete. ResourceError if memory cannot hold a single pair.
         """
         while True:
             self._gradients.clear()
             try:
                 return self._add_all(planned, step, stopping, in_step)
             except _OutgrownError as error:  # leaving the block frees the error's memory
-                outgrown = error.pairs
+                outgrown: Indices = error.args[0]
             if in_step:
                 raise ResourceError(
                     f"memory cannot hold a micro-batch of {len(outgrown)} sentence pairs, which is not cut "
@@ -92,7 +87,7 @@ class Accumulation:
                 return False
             seed_generators(self._config.seed, step, place)
             self._gradients.loss += self._accumulate(pairs, planned.num_target_tokens)
-        if in_step and self._is_idle_at_the_end(planned):
+        if in_step and 0 < len(planned.micro_batches) % self._processes.size <= self._processes.rank:
             # The other processes' last micro-batch needs this process too; here it has weight zero.
             self._accumulate(planned.micro_batches[-1][:1], math.inf)
         return True
@@ -114,20 +109,14 @@ class Accumulation:
                 raise _OutgrownError(pairs) from None
             raise
 
-    def _is_idle_at_the_end(self, planned: PlannedBatch) -> bool:
-        left = len(planned.micro_batches) % self._processes.size
-        return 0 < left <= self._processes.rank
-
     def _work(self, planned: PlannedBatch) -> Iterator[tuple[int, Indices]]:
         """Yield each unit of this process's work with its position, which determines its random numbers."""
         for number in range(self._processes.rank, len(planned.micro_batches), self._processes.size):
-            for part, pairs in enumerate(self._parts(planned.micro_batches[number])):
-                yield number + part * _PLACES, pairs
-
-    def _parts(self, pairs: Indices) -> list[Indices]:
-        if self._longest(pairs) < self._cut_from_tokens:
-            return [pairs]
-        return np.array_split(pairs, min(self._num_parts, len(pairs)))
+            pairs = planned.micro_batches[number]
+            is_cut = self._longest(pairs) >= self._cut_from_tokens
+            parts = np.array_split(pairs, min(self._num_parts, len(pairs))) if is_cut else [pairs]
+            for part, some in enumerate(parts):
+                yield number + part * _PLACES, some
 
     def _cut(self, outgrown: Indices, step: int) -> None:
         """From now on, cut micro-batches with sentences as long as these into twice as many parts."""
@@ -154,7 +143,4 @@ class Accumulation:
 
 
 class _OutgrownError(Exception):
-    """These pairs together do not fit into memory."""
-
-    def __init__(self, pairs: Indices) -> None:
-        self.pairs = pairs
+    """Some pairs together, the argument, do not fit into memory."""

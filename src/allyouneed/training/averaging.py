@@ -16,9 +16,7 @@ from allyouneed.storage.run_directory import RunDirectory
 
 
 def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
-    """The newest scheduled checkpoints of a run.
-
-    `last` is `training.average_last` of the run by default, or all if there are fewer.
+    """The newest scheduled checkpoints of a run, by default `training.average_last`, or all if fewer.
 
     Raises:
         ModelError: The run has no checkpoints.
@@ -41,9 +39,7 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
 
 
 def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] = lambda line: None) -> None:
-    """Average the weights of checkpoints and publish the model as `out`.
-
-    `out` must not exist, or be empty.
+    """Average the weights of checkpoints and publish the model as `out`, which must be new or empty.
 
     Raises:
         UsageError: `directories` is empty or has duplicates, or `out` is not free.
@@ -65,7 +61,13 @@ def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]
     parents = []
     for directory in directories:
         checkpoint = load_checkpoint(directory)
-        _require_alike(first, checkpoint)
+        # This rejects missing, foreign and non-finite weights by name.
+        model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
+        if (checkpoint.config.model, checkpoint.attachments) != (first.config.model, first.attachments):
+            raise ModelError(
+                f"{directory}: has another architecture or vocabulary than {first.directory}; "
+                "average checkpoints of one run"
+            )
         for name, total in sums.items():
             total.add_(checkpoint.weights[name])
         parents.append(
@@ -73,14 +75,3 @@ def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]
         )
     weights = {name: (total / len(directories)).float() for name, total in sums.items()}
     return dataclasses.replace(first, weights=weights), parents
-
-
-def _require_alike(first: Checkpoint, other: Checkpoint) -> None:
-    model_from_weights(
-        other.config.model, other.weights, other.weights_path
-    )  # rejects missing, foreign and non-finite weights by name
-    if other.config.model != first.config.model or other.attachments != first.attachments:
-        raise ModelError(
-            f"{other.directory}: has another architecture or vocabulary than {first.directory}; "
-            "average checkpoints of one run"
-        )

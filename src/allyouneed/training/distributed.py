@@ -51,11 +51,7 @@ class Processes:
         self._num_meetings = self._num_told = self._num_gathered = 0
 
     def gather(self) -> None:
-        """Wait until all processes have come here; one may take long to read its data.
-
-        Raises:
-            ResourceError: A process has not come within half an hour, or cannot be reached.
-        """
+        """Wait until all processes have come here, for half an hour; one may take long to read its data."""
         if self._store is None:
             return
         self._num_gathered += 1
@@ -130,11 +126,7 @@ class Processes:
         return str(self._store.get(told), "utf-8")
 
     def first_alone(self, work: Callable[[], Result]) -> Result | None:
-        """Run `work`, which may take long, in the first process; the others wait as long as it is alive.
-
-        Returns:
-            The result of `work` in the first process; None in the others.
-        """
+        """The result of long `work` in the first process; the others wait while it is alive, and get None."""
         results: list[Result] = []
 
         def work_and_tell() -> str:
@@ -154,17 +146,11 @@ class Processes:
 
     @contextlib.contextmanager
     def losses_told(self) -> Iterator[None]:
-        """Turn failed exchanges inside the block into errors that name the process.
-
-        Raises:
-            ResourceError: A process cannot be reached.
-        """
+        """Turn failed exchanges inside the block into a ResourceError that names the process."""
         try:
             yield
         except RuntimeError as error:
-            if not _is_of_exchange(error):
-                raise
-            if is_out_of_memory(error):
+            if not _is_of_exchange(error) or is_out_of_memory(error):
                 raise
             hung = "imed out" in str(error)
             what = f"has not answered for {HANG_SECONDS:.0f} s" if hung else "has ended"
@@ -178,15 +164,13 @@ class Processes:
 
     def _late(self) -> str:
         """The processes that did not enter the failed exchange; empty if unknown."""
+        assert self._store is not None
         late: list[int] = []
         with contextlib.suppress(RuntimeError):  # the store may have ended with its process
-            late = [rank for rank in range(self.size) if self._meetings_of(rank) < self._num_meetings]
+            keys = {rank: key for rank in range(self.size) if self._store.check([key := _MET.format(rank)])}
+            met = {rank: int(self._store.get(key)) for rank, key in keys.items()}
+            late = [rank for rank in range(self.size) if met.get(rank, 0) < self._num_meetings]
         return f"process {' and '.join(map(str, late))}" if late else ""
-
-    def _meetings_of(self, rank: int) -> int:
-        assert self._store is not None
-        key = _MET.format(rank)
-        return int(self._store.get(key)) if self._store.check([key]) else 0
 
     @contextlib.contextmanager
     def _heart_beating(self) -> Iterator[None]:
@@ -265,24 +249,19 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
     try:
         yield processes
     except BaseException as error:
-        _forget_variables(error)
+        fault: BaseException | None = error
+        while fault is not None:  # variables of functions that have ended keep the group, through the model
+            traceback.clear_frames(fault.__traceback__)
+            fault = fault.__cause__ or fault.__context__
         raise
     finally:
         processes.part()
 
 
-def _forget_variables(error: BaseException | None) -> None:
-    """Clear the variables of functions that an error has ended; through the model they keep the group."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
-
-
 def device_of_process(device: torch.device) -> torch.device:
     """The device of this process: with several accelerators the one that `torchrun` assigns to it.
 
-    Raises:
-        UsageError: There is no accelerator of that number; `torchrun` may have started too many processes.
+    UsageError if there is no accelerator of that number; `torchrun` may have started too many processes.
     """
     if device.type == "cpu":
         return device

@@ -1,23 +1,39 @@
-"""A model with its optimizer, and their update, identical in every process (paper 5.1 to 5.4)."""
+"""A model with its optimizer, and their update, identical in every process (paper 5.1 to 5.4).
 
-from collections.abc import Callable
+Where updates are not finite, one is repeated module by module, to find the source.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
+from torch import Tensor, nn
 
-from allyouneed.config.run import RunConfig
-from allyouneed.data.batch_plans import PlannedBatch
+from allyouneed.config.run import RunConfig, TrainingConfig
+from allyouneed.data.batch_plans import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
 from allyouneed.hardware.memory import keep_freed_memory
-from allyouneed.model import build_model
+from allyouneed.model import EncoderDecoder, build_model
+from allyouneed.model.dropout import Dropout
+from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
 from allyouneed.training.accumulation import Accumulation, Say
-from allyouneed.training.diagnosis import locate_non_finite
 from allyouneed.training.distributed import Processes
-from allyouneed.training.gradients import MOST_SKIPPED_IN_A_ROW, FiniteWatch
-from allyouneed.training.optimizer import freeze, learning_rate
+from allyouneed.training.loss import smoothing_over_all
+from allyouneed.training.optimizer import freeze, learning_rate, trainable
 from allyouneed.training.replicas import Replicas, Shards
 from allyouneed.training.saves import fingerprint
-from allyouneed.training.update import seed_generators, use_fastest_operators
+from allyouneed.training.update import (
+    MOST_SKIPPED_IN_A_ROW,
+    FiniteWatch,
+    batch_loss,
+    seed_generators,
+    use_fastest_operators,
+)
+
+_MOST_LINES = 20
+"""Number of corpus lines that a message names."""
 
 
 class Learner:
@@ -109,7 +125,7 @@ class Learner:
 
     def _give_up(self, planned: PlannedBatch, step: int) -> None:
         try:
-            where = locate_non_finite(self.model, self._store, self._config.training, planned, step)
+            where = _locate_non_finite(self.model, self._store, self._config.training, planned, step)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -118,11 +134,7 @@ class Learner:
         raise DivergedError(f"updates {first:,} to {step:,} were not finite and were skipped; {where}")
 
     def require_same_weights(self, step: int) -> None:
-        """End the run if the weights of any process differ from those of the first.
-
-        Raises:
-            ResourceError: The weights differ; names the process.
-        """
+        """Raise ResourceError, which ends the run, if the weights of a process differ from the first's."""
         if self._in_step or self._processes.size == 1:
             return
         if ranks := self._processes.differing(fingerprint(self.model)):
@@ -131,3 +143,73 @@ class Learner:
                 f"process 0 at step {step:,}: its memory or its device fails; train without it",
                 label="E-PROCESS",
             )
+
+
+def _locate_non_finite(
+    model: EncoderDecoder, store: PairStore, config: TrainingConfig, planned: PlannedBatch, step: int
+) -> str:
+    """Describe the first module with a non-finite result in an update, and the corpus lines involved.
+
+    `model` is as it was when the update was skipped; the same random numbers are drawn again.
+    """
+    smoothing = smoothing_over_all(
+        config.label_smoothing, config.label_smoothing_over, model.config.target_vocab_size
+    )
+    for number, pairs in enumerate(planned.micro_batches):
+        seed_generators(config.seed, step, number)
+        with _first_non_finite(model) as modules:
+            loss = batch_loss(model, make_batch(store, pairs), smoothing, config.precision)
+        gradients = torch.autograd.grad(loss.smoothed, trainable(model), allow_unused=True)
+        names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+        culprits = [
+            *(f"the output of {module}" for module in modules[:1]),
+            *(["the loss"] if not loss.smoothed.isfinite() else []),
+            *(
+                f"the gradient of {name}, or its square,"
+                for name, gradient in zip(names, gradients, strict=True)
+                if gradient is not None and not torch.linalg.vector_norm(gradient).isfinite()
+            ),
+        ]
+        if culprits:
+            lines = sorted(int(line) for line in store.line_numbers[pairs])
+            shown = ", ".join(map(str, lines[:_MOST_LINES]))
+            more = f" and {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
+            return f"{culprits[0]} is not finite on lines {shown}{more} of the {store.text_of(pairs[0])}"
+    return "computed once more they are finite: it was the sum, other random numbers, or the hardware"
+
+
+@contextlib.contextmanager
+def _first_non_finite(model: nn.Module) -> Iterator[list[str]]:
+    """Collect the names of modules with non-finite output, in the order in which they finish.
+
+    Where what a kernel computes in place of several modules is not finite, these compute it, too.
+    """
+    found: list[str] = []
+
+    def watch(name: str, output: object) -> None:
+        if isinstance(output, Tensor) and not output.isfinite().all():
+            found.append(name or "the model")
+
+    handles = [
+        module.register_forward_hook(lambda _, __, output, name=name: watch(name, output))
+        for name, module in model.named_modules()
+    ]
+    combined = [module for module in model.modules() if isinstance(module, AddAndNorm)]
+    before = [module.combine for module in combined]
+    for module in combined:
+        module.combine = partial(_and_by_parts, module.combine)
+    try:
+        yield found
+    finally:
+        for module, combine in zip(combined, before, strict=True):
+            module.combine = combine
+        for handle in handles:
+            handle.remove()
+
+
+def _and_by_parts(combine: Combine, x: Tensor, y: Tensor, dropout: Dropout, norm: nn.LayerNorm) -> Tensor:
+    """Call `combine`; if the result is not finite, repeat it by parts, whose outputs are watched."""
+    out = combine(x, y, dropout, norm)
+    if not out.isfinite().all():
+        add_and_norm(x, y, dropout, norm)
+    return out

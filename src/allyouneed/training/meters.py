@@ -107,10 +107,7 @@ class Interval:
         return time.monotonic() - self._began
 
     def add(self, loss: Tensor, tokens: int, flops: int) -> None:
-        """Count an update.
-
-        `loss` is a sum over the update's target tokens, in nats; if it is not finite, the mean leaves it out.
-        """
+        """Count an update; a `loss`, its sum over target tokens in nats, that is not finite is left out."""
         counted = torch.stack((loss, torch.full_like(loss, tokens)))
         self._loss_and_tokens += torch.where(loss.isfinite(), counted, 0.0)
         self._updates += 1

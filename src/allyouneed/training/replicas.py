@@ -11,8 +11,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from allyouneed.config.run import TrainingConfig
 from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.training.distributed import Processes
-from allyouneed.training.gradients import Gradients
 from allyouneed.training.optimizer import build_optimizer, moments, trainable
+from allyouneed.training.update import Gradients
 
 
 class Replicas:
@@ -42,11 +42,7 @@ class Replicas:
         self._processes.copy_from_first([*self.model.state_dict().values(), *moments(self.optimizer)])
 
     def add_up(self) -> Tensor:
-        """Sum gradients and losses over the processes.
-
-        Returns:
-            Numbers with a finite norm, in every process, if the gradient has one and the loss is finite.
-        """
+        """Sum gradients and losses over the processes; the result has a finite norm if both are finite."""
         self._processes.add_up(self.gradients.buffer)
         return self.gradients.buffer
 

@@ -90,11 +90,7 @@ class Saves:
         self.run.prune(step, training.keep_checkpoints, training.checkpoint_every_steps)
 
     def load(self, step: int, model: EncoderDecoder, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Restore weights and moments of a step, and return the progress saved with them.
-
-        Raises:
-            ModelError: The checkpoint or the state is damaged.
-        """
+        """Restore weights and moments of a step, and return the progress; ModelError if a file is damaged."""
         checkpoint = load_checkpoint(self.run.checkpoint(step))
         if (found := checkpoint.manifest.get("step", step)) != step:
             raise ModelError(f"{checkpoint.directory}: is the checkpoint of step {found}; take another copy")
@@ -129,9 +125,7 @@ def fingerprint(model: torch.nn.Module) -> int:
 def load_initial_weights(
     model: EncoderDecoder, optimizer: torch.optim.Optimizer, start: Checkpoint, state: Path | None
 ) -> None:
-    """Load the weights of a model, and the moments of its last update.
-
-    `start` has the same architecture. `state` was saved with it; None leaves the moments as they are.
+    """Load the weights of a model of the same architecture, and the moments in the `state` saved with it.
 
     Raises:
         ModelError: The weights do not fit, or the state is damaged or lacks moments.

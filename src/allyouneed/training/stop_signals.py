@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
@@ -27,7 +27,11 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._previous = {number: signal.signal(number, self._note) for number in _stop_signals()}
+            hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
+            numbers = [signal.SIGTERM, signal.SIGINT]
+            if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
+                numbers.append(hang_up)
+            self._previous = {number: signal.signal(number, self._note) for number in numbers}
         return self
 
     def __exit__(
@@ -36,11 +40,7 @@ class StopSignals:
         self._restore()
 
     def interruptible(self, work: Callable[[], Result]) -> Result | None:
-        """Run long work with no useful partial result; a signal, earlier or meanwhile, aborts it at once.
-
-        Returns:
-            The result of `work`, or None after a signal.
-        """
+        """The result of long work, or None after a signal, earlier or meanwhile, which aborts it at once."""
         try:
             self._interruptible = True
             try:
@@ -75,10 +75,3 @@ class _InterruptedError(BaseException):
     def __init__(self, again: Callable[[], None]) -> None:
         super().__init__()
         self.again = again
-
-
-def _stop_signals() -> Iterator[signal.Signals]:
-    yield from (signal.SIGTERM, signal.SIGINT)
-    hang_up = getattr(signal, "SIGHUP", None)  # Windows has none
-    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
-        yield hang_up

@@ -6,7 +6,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, measured_peak
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.dropout import evaluation_mode
-from allyouneed.storage.checkpoint import Attachments, Checkpoint
+from allyouneed.storage.checkpoint import Attachments
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, RunLog
 from allyouneed.training.distributed import Processes
@@ -36,7 +35,7 @@ from allyouneed.training.meters import (
     validation_loss,
 )
 from allyouneed.training.optimizer import learning_rate
-from allyouneed.training.saves import Saves, load_initial_weights
+from allyouneed.training.saves import Saves
 from allyouneed.training.stop_signals import StopSignals
 
 _LOG_EVERY_STEPS = 50
@@ -75,8 +74,7 @@ class Trainer:
         processes: This process and the others of the run; default: this process alone.
         validation: Scores to compute in a validation besides loss and perplexity.
         report: Function that receives every event, in the first process.
-        is_resumed: Whether `resume` or `start_from` will be called before `train`; if so, no initial weights
-            are drawn.
+        is_resumed: Whether weights will be loaded before `train`; if so, no initial ones are drawn.
     """
 
     def __init__(
@@ -128,14 +126,6 @@ class Trainer:
         self.run.mark("latest", step)
         if self.best.step and self.best.step in self.run.checkpoint_steps():
             self.run.mark("best", self.best.step)
-
-    def start_from(self, model: Checkpoint, state: Path | None) -> None:
-        """Begin with a model's weights, and its moments if `state` is given; in the first process only.
-
-        Raises:
-            ModelError: The model or the state is damaged, or does not fit.
-        """
-        load_initial_weights(self.model, self.optimizer, model, state)
 
     def train(self) -> signal.Signals | None:
         """Train to the last step, or until a signal, patience or a budget ends the run; then save everything.
@@ -219,12 +209,9 @@ class Trainer:
     def _reason_to_stop(self) -> int:
         if self._stop.received:
             return _ENOUGH + self._stop.received
-        return _ENOUGH * (self.best.is_out_of(self.config.training.patience) or self.is_over_budget)
-
-    @property
-    def is_over_budget(self) -> bool:
-        """Whether a budget is used up; the first update is always made."""
-        return self.step > 0 and self._cost.is_over(self.config.training)
+        training = self.config.training
+        is_over_budget = self.step > 0 and self._cost.is_over(training)  # the first update is always made
+        return _ENOUGH * (self.best.is_out_of(training.patience) or is_over_budget)
 
     def _after_update(self, batch: PlannedBatch) -> None:
         flops = batch_flops(self.config.model, self.corpus.train, batch)
@@ -242,15 +229,14 @@ class Trainer:
         self._interval.leave_out(time.monotonic() - began)
 
     def _validate_and_save(self) -> None:
-        is_best = self._is_validation_due() and self._validate_in_first()
+        is_best = False
+        if self._is_validation_due():
+            self._learner.gather()
+            is_best = self.processes.first_alone(self._validate_now) is True
         if self.processes.most(is_best or self._is_checkpoint_due()):
             self._save()
         if is_best:
             self.run.mark("best", self.step)
-
-    def _validate_in_first(self) -> bool:
-        self._learner.gather()
-        return self.processes.first_alone(self._validate_now) is True
 
     def _is_validation_due(self) -> bool:
         is_last = self.step == self.config.training.num_steps
@@ -258,12 +244,9 @@ class Trainer:
 
     def _is_checkpoint_due(self) -> bool:
         training = self.config.training
-        by_steps = training.checkpoint_every_steps
-        return (
-            (by_steps is not None and self.step % by_steps == 0)
-            or time.monotonic() - self._saved_at >= 60 * training.checkpoint_every_minutes
-            or self.step == training.num_steps
-        )
+        is_scheduled = training.checkpoint_every_steps and self.step % training.checkpoint_every_steps == 0
+        is_overdue = time.monotonic() - self._saved_at >= 60 * training.checkpoint_every_minutes
+        return is_scheduled or is_overdue or self.step == training.num_steps
 
     def _log_training(self) -> None:
         reading = self._interval.read()
@@ -356,27 +339,15 @@ class Trainer:
 
 
 def schedule_of(store: PairStore, training: TrainingConfig) -> Schedule:
-    """The batches of a run.
-
-    The last pairs of `store` are the replayed ones. The size of micro-batches is resolved.
+    """The batches of a run; the last pairs of `store` are the replayed ones.
 
     Raises:
         UsageError: A pair does not fit into a micro-batch, or these not into a batch.
         DataError: There are no pairs.
     """
-    assert training.micro_batch_tokens is not None
+    names = ("batch_tokens", "micro_batch_tokens", "block_pairs", "seed")
+    budgets = {name: getattr(training, name) for name in names}
     lengths = store.source_lengths, store.target_lengths
-    budgets = {
-        "batch_tokens": training.batch_tokens,
-        "micro_batch_tokens": training.micro_batch_tokens,
-        "block_pairs": training.block_pairs,
-    }
     if not store.num_replayed:
-        return BatchSchedule(*lengths, **budgets, seed=training.seed)
-    return ReplaySchedule(
-        *lengths,
-        num_replayed=store.num_replayed,
-        share=training.replay_share,
-        **budgets,
-        seed=training.seed,
-    )
+        return BatchSchedule(*lengths, **budgets)
+    return ReplaySchedule(*lengths, num_replayed=store.num_replayed, share=training.replay_share, **budgets)

@@ -1,12 +1,13 @@
-"""The gradient of one micro-batch (paper 5.1 to 5.4)."""
+"""The gradient of one micro-batch (paper 5.1 to 5.4), the sum of all, and the skipping of bad updates."""
 
 import hashlib
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batch_plans import Batch
@@ -19,13 +20,18 @@ from allyouneed.model.attention import (
 )
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.masks import pack, sent
+from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
 from allyouneed.training.fused_operators import add_and_norm_by_kernel, attention_by_kernel
 from allyouneed.training.loss import LossSums, projected_loss
+from allyouneed.training.optimizer import skips_if_told, step_unless
 
 _WIDEST_FLASH_HEAD = 256
 _FIRST_FLASH_CAPABILITY = 8, 0
+MOST_SKIPPED_IN_A_ROW = 3
+"""A run ends after this many skipped updates in a row."""
+_ALIGNMENT = 16
 
 
 def seed_generators(seed: int, step: int, micro_batch: int) -> None:
@@ -43,10 +49,7 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
 
 
 def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig) -> None:
-    """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual connection.
-
-    The loss chooses its kernel itself.
-    """
+    """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual."""
     on_cpu = next(model.parameters()).device.type == "cpu"
     has_kernels = on_cpu and library() is not None  # found, or compiled, before threads need it
     attend: AttentionFunction = fused_attention
@@ -87,15 +90,17 @@ def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
     """Whether flash attention can train the model; it supports no masks, but packed sentences."""
     config, device = model.config, next(model.parameters()).device
     d_k, d_v = config.head_widths
-    if config.architecture != "transformer" or not config.source_end:
-        return False
-    if not all(module.is_equation_1 for module in model.modules() if isinstance(module, SoftmaxAttention)):
-        return False
-    if device.type != "cuda" or torch.version.hip is not None:  # AMD's GPUs are "cuda", too
-        return False
-    if torch.cuda.get_device_capability(device) < _FIRST_FLASH_CAPABILITY:
-        return False
-    return precision == "bfloat16" and d_k == d_v <= _WIDEST_FLASH_HEAD and d_k % 8 == 0
+    return (
+        config.architecture == "transformer"
+        and config.source_end
+        and all(module.is_equation_1 for module in model.modules() if isinstance(module, SoftmaxAttention))
+        and device.type == "cuda"
+        and torch.version.hip is None  # AMD's GPUs are "cuda", too
+        and torch.cuda.get_device_capability(device) >= _FIRST_FLASH_CAPABILITY
+        and precision == "bfloat16"
+        and d_k == d_v <= _WIDEST_FLASH_HEAD
+        and d_k % 8 == 0
+    )
 
 
 def padded_hidden_states(
@@ -121,20 +126,79 @@ def packed_hidden_states(
 
 
 def accumulate_gradient(
-    model: EncoderDecoder,
-    batch: Batch,
-    num_target_tokens: float,
-    smoothing: float,
-    precision: Precision,
+    model: EncoderDecoder, batch: Batch, num_target_tokens: float, smoothing: float, precision: Precision
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
     `num_target_tokens` are those of the *global* batch, so that all tokens weigh the same; infinity gives the
-    micro-batch weight zero.
-
-    Returns:
-        Sum of the unsmoothed negative log-likelihoods of the micro-batch's target tokens, in nats.
+    micro-batch weight zero. Returns the sum of the unsmoothed losses of its target tokens, in nats.
     """
     loss = batch_loss(model, batch, smoothing, precision)
     (loss.smoothed / num_target_tokens).backward()
     return loss.negative_log_likelihood
+
+
+class Gradients:
+    """The gradients of all parameters and the loss in one buffer.
+
+    One sum over the processes and one finiteness check then cover everything. Each parameter's `grad` is a
+    view of the buffer: backward passes add to it, and it must not be replaced.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
+        # Every view is aligned for vector instructions.
+        sizes = [-(-parameter.numel() // _ALIGNMENT) * _ALIGNMENT for parameter in parameters]
+        self.buffer = torch.zeros(sum(sizes) + 1, dtype=parameters[0].dtype, device=parameters[0].device)
+        *pieces, loss = self.buffer.split([*sizes, 1])
+        for parameter, piece in zip(parameters, pieces, strict=True):
+            parameter.grad = piece[: parameter.numel()].view_as(parameter)
+        self.loss = loss[0]
+        """Sum of the losses of the batch so far, in nats; a scalar view of the buffer."""
+
+    def clear(self) -> None:
+        """Set everything to zero for the next update."""
+        self.buffer.zero_()
+
+    def add(self, gradients: Sequence[tuple[Tensor, Tensor]], loss: Tensor) -> None:
+        """Add the gradients of a micro-batch, each to its view of the buffer, and the loss."""
+        for view, gradient in gradients:
+            accumulate_(view, gradient)
+        self.loss += loss
+
+
+class FiniteWatch:
+    """Skips updates whose gradient or loss is not finite or too large; after three in a row, all.
+
+    A gradient is too large if its square overflows: a second moment would be infinite from then on. The check
+    runs on the gradients' device, so the host need not wait, unless the optimizer's kernel ignores
+    the result. Once the watch has halted, the weights stay those of the last good update.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, device: torch.device) -> None:
+        is_fused = optimizer.defaults.get("fused")
+        self._optimizer = optimizer
+        self._must_wait = not (is_fused and skips_if_told(type(optimizer), device))  # type: ignore[arg-type]
+        self._counts = torch.zeros(3, dtype=torch.int64, device=device)
+
+    def update(self, buffer: Tensor, step: int) -> None:
+        """Step the optimizer if all of `buffer`, its gradients, and the sum of its squares are finite."""
+        in_row, skipped, halted_at = self._counts.clone().unbind()
+        bad = (~torch.linalg.vector_norm(buffer).isfinite()).long()
+        halted = (halted_at > 0).long()
+        in_row = (in_row + 1) * bad
+        halted_at = torch.where((halted == 0) & (in_row >= MOST_SKIPPED_IN_A_ROW), step, halted_at)
+        self._counts.copy_(torch.stack((in_row, skipped + bad, halted_at)))
+        # If this is 1, the fused kernel leaves weights, moments and its step count unchanged.
+        skips = torch.maximum(bad, halted).float()
+        if not self._must_wait:
+            step_unless(skips, self._optimizer)
+        elif not skips:
+            self._optimizer.step()
+
+    def counts(self) -> list[int]:
+        """Updates skipped in a row, skipped in total, and the step of the halt or 0; waits for the device."""
+        return [*map(int, self._counts.tolist())]
+
+    def restore(self, counts: list[int]) -> None:
+        """Continue from the result of `counts`."""
+        self._counts.copy_(torch.tensor(counts))

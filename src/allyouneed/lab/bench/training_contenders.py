@@ -23,10 +23,15 @@ from allyouneed.lab.bench.contenders import OURS
 from allyouneed.model import Transformer
 from allyouneed.model.positional_encoding import sinusoids
 from allyouneed.symbols import END, PADDING, START
-from allyouneed.training.gradients import FiniteWatch, Gradients
 from allyouneed.training.optimizer import build_optimizer, learning_rate
 from allyouneed.training.team import team_of
-from allyouneed.training.update import accumulate_gradient, seed_generators, use_fastest_operators
+from allyouneed.training.update import (
+    FiniteWatch,
+    Gradients,
+    accumulate_gradient,
+    seed_generators,
+    use_fastest_operators,
+)
 
 
 class TrainingContender(Protocol):
