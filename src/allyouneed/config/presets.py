@@ -33,8 +33,7 @@ def base_en_fr() -> RunConfig:
 def big_en_fr() -> RunConfig:
     """The big model for English-French: dropout 0.1 and 32,000 word-pieces (5.1, 6.1)."""
     return big().replace(
-        model={"dropout": 0.1, **_vocabularies(32_000)},
-        data={"tokenizer": "wordpiece", "vocab_size": 32_000},
+        model={"dropout": 0.1, **_vocabularies(32_000)}, data={"tokenizer": "wordpiece", "vocab_size": 32_000}
     )
 
 

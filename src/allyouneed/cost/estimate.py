@@ -108,7 +108,7 @@ class Cost:
 
 def cost(config: RunConfig, length: int) -> Cost:
     """Estimate the cost of a run on sentences of `length` tokens."""
-    training = config.training
+    training, counted = config.training, _counted(config.model)
     parameters = count_parameters(config.model)
     flops = flops_per_target_token(config.model, length)
     micro_batch_tokens = training.resolved_micro_batch_tokens()
@@ -122,7 +122,7 @@ def cost(config: RunConfig, length: int) -> Cost:
         float(flops * tokens_per_update * training.num_steps),
         micro_batch_tokens,
         TrainingMemory(weights, weights, moments_per_weight(training) * weights, activations),
-        _published(config),
+        next((row for name, row in PUBLISHED.items() if _counted(PRESETS[name]().model) == counted), None),
         nearest_of_paper(config),
         deviations(config),
     )
@@ -141,9 +141,7 @@ def count_parameters(config: ModelConfig) -> dict[str, int]:
 def flops_per_target_token(config: ModelConfig, length: int) -> int:
     """FLOPs of the matrix products, forward and backward, for one target token and one source token.
 
-    Args:
-        config: The model.
-        length: Tokens of source and of target, and so the number of keys per query, masked ones included.
+    `length` is the number of tokens of source and target, and of keys per query, masked ones included.
     """
     return training_flops(config, 1, length, length, length) // length
 
@@ -221,11 +219,6 @@ def _inside_position_wise(config: ModelConfig) -> int:
         return config.experts_per_token * kept_of_one + 8 * config.num_experts
     d_k, d_v = config.parameter_head_widths
     return config.parameter_heads * (2 * d_k + d_v + config.parameter_pairs)
-
-
-def _published(config: RunConfig) -> PublishedModel | None:
-    counted = _counted(config.model)
-    return next((row for name, row in PUBLISHED.items() if _counted(PRESETS[name]().model) == counted), None)
 
 
 def _counted(model: ModelConfig) -> tuple[object, ...]:

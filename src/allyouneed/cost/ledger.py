@@ -1,7 +1,6 @@
 """The cost of a past run: time, FLOPs counted and FLOPs by the paper's formula (6.1), energy, and price."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +74,8 @@ def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float
         raise ModelError(f"{run}: is no run; give one, as RUN or OUT/ROW/seed-1/run")
     precision = RunConfig.from_toml(directory.config).training.precision
     with disk_errors(directory.log):
-        last = {str(event["event"]): event for event in _events(directory)}
+        events = read_log(directory.log) if directory.log.is_file() else ()
+        last = {str(event["event"]): event for event in events}
     if "cost" not in last:
         raise ModelError(f"{run}: has recorded no cost; it does at every checkpoint, so train it until then")
     try:
@@ -85,10 +85,6 @@ def read_ledger(run: Path, *, price_per_hour: float | None = None, tflops: float
             f"{directory.log}: is damaged: its last start or cost is no such event; restore the file, "
             "or train on until the next checkpoint"
         ) from None
-
-
-def _events(directory: RunDirectory) -> Iterator[Event]:
-    return read_log(directory.log) if directory.log.is_file() else iter(())
 
 
 def _ledger(

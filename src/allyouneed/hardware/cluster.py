@@ -17,14 +17,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self, TypeVar
 
 from allyouneed.config.environment import is_ours
-from allyouneed.errors import (
-    DiskError,
-    InternalError,
-    ResourceError,
-    UsageError,
-    UserError,
-    is_out_of_memory,
-)
+from allyouneed.errors import DiskError, InternalError, ResourceError, UsageError, UserError, is_out_of_memory
 from allyouneed.storage.publish import disk_errors
 from allyouneed.version import __version__
 
@@ -45,12 +38,8 @@ Result = TypeVar("Result")
 class Cluster:
     """A Ray cluster, as a context: the one that `RAY_ADDRESS` names, or one of this machine alone.
 
-    Args:
-        num_cpus: Number of cores of this machine that are used, by default all; not with `RAY_ADDRESS`.
-
-    Raises:
-        UsageError: Ray is not installed, or there is no cluster at `RAY_ADDRESS`, or `num_cpus` is given for
-            it.
+    `num_cpus` is the number of cores of this machine that are used, by default all; not with `RAY_ADDRESS`.
+    UsageError if Ray is not installed, or there is no cluster at `RAY_ADDRESS`.
     """
 
     def __init__(self, num_cpus: int | None = None) -> None:
@@ -160,7 +149,9 @@ class Cluster:
         try:
             for number, item in enumerate(items):
                 if number % _ASKED_EVERY == 0:
-                    room = min(_MOST_WAITING, _WAITING * self._num_at_once(num_cpus, num_gpus))
+                    found, needs = ray.cluster_resources(), {"CPU": num_cpus, "GPU": num_gpus}
+                    at_once = min(found.get(name, 0) // need for name, need in needs.items() if need)
+                    room = min(_MOST_WAITING, _WAITING * max(1, int(at_once)))
                 while len(waiting) >= room or (waiting and ray.wait([waiting[0]], timeout=0)[0]):
                     yield self._result(waiting.popleft())
                 waiting.append(task.remote(__version__, sent, item))
@@ -190,11 +181,6 @@ class Cluster:
                 "takes; change threads or device, or start it with more",
                 settings=["threads", "device"],
             )
-
-    def _num_at_once(self, num_cpus: int, num_gpus: int) -> int:
-        found = self._ray.cluster_resources()
-        cores = found.get("CPU", 0) // num_cpus
-        return max(1, int(min(cores, found.get("GPU", 0) // num_gpus) if num_gpus else cores))
 
     def _result(self, reference: Any) -> Any:
         if self._stop:
@@ -228,26 +214,19 @@ class Bundle:
     _references: tuple[Any, ...] = field(compare=False, repr=False)
 
     def unpacked(self) -> Path:
-        """A folder with the files, on the machine of the caller.
-
-        Raises:
-            DiskError: It cannot be written.
-        """
+        """A folder with the files, on the machine of the caller; DiskError if it cannot be written."""
         base = Path(tempfile.gettempdir(), f"allyouneed-{os.getuid()}")
         with disk_errors(base):
             base.mkdir(mode=0o700, exist_ok=True)
             if not is_ours(base):
                 raise DiskError(f"{base}: others may write to it; remove it")
             place = base / self.digest
-            if place.is_dir() and not self._is_whole(place):  # something has cleaned up
-                shutil.rmtree(place, ignore_errors=True)
+            paths = [(place / name, size) for name, size in self.sizes]
+            if place.is_dir() and not all(p.is_file() and p.stat().st_size == size for p, size in paths):
+                shutil.rmtree(place, ignore_errors=True)  # something has cleaned up
             if not place.is_dir():
                 self._unpack(place)
         return place
-
-    def _is_whole(self, place: Path) -> bool:
-        paths = [(place / name, size) for name, size in self.sizes]
-        return all(path.is_file() and path.stat().st_size == size for path, size in paths)
 
     def _unpack(self, place: Path) -> None:
         import ray

@@ -28,21 +28,19 @@ class EnergyMeter:
 
     def joules(self) -> float | None:
         """Joules since the meter was created, None if unreadable; call it more often than counters wrap."""
-        now = self._read_processors()
-        if now is None or self._last is None:
-            processors = None
-        else:
+        now, processors = self._read_processors(), None
+        if now is not None and self._last is not None:
             for before, after, largest in zip(self._last, now, self._ranges, strict=True):
-                difference = after - before if after >= before else after - before + (largest or 0.0)
-                self._processors += difference * _JOULES_PER_MICROJOULE
+                wrapped = 0.0 if after >= before else largest or 0.0
+                self._processors += (after - before + wrapped) * _JOULES_PER_MICROJOULE
             processors = self._processors
         self._last = now
+        if self._device.type != "cuda":
+            return processors
         gpu = gpu_joules(self._device)
-        if self._device.type == "cuda":
-            if gpu is None or self._gpu_at_first is None:
-                return None  # the processors' part alone would mislead
-            return gpu - self._gpu_at_first + (processors or 0.0)
-        return processors
+        if gpu is None or self._gpu_at_first is None:
+            return None  # the processors' part alone would mislead
+        return gpu - self._gpu_at_first + (processors or 0.0)
 
     def _read_processors(self) -> list[float] | None:
         read = [_number(counter / "energy_uj") for counter in self._counters]

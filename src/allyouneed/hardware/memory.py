@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import resource
 import sys
 from pathlib import Path
@@ -22,11 +23,7 @@ _STATUS = Path("/proc/self/status")
 
 
 def require_memory(num_bytes: int) -> None:
-    """Check that `num_bytes` fit into the memory of the machine or container, before they are allocated.
-
-    Raises:
-        ResourceError: `num_bytes` exceeds that memory.
-    """
+    """Raise ResourceError if `num_bytes`, to be allocated, exceed the memory of the machine or container."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     available = min(available, container_memory_bytes() or available)
     if num_bytes > available:
@@ -45,9 +42,11 @@ def memory_bytes(device: torch.device) -> int:
         return torch.mps.driver_allocated_memory()
     if device.type != "cpu":
         return torch.accelerator.max_memory_allocated(device)
-    peak = _field_of(_STATUS, "VmHWM") if _STATUS.is_file() else ""  # gVisor has the file without it
-    if peak:  # on Linux, `ru_maxrss` may be inherited from the parent process
-        return 1024 * int(peak.split()[0])
+    status = (
+        _STATUS.read_bytes() if _STATUS.is_file() else b""
+    )  # on Linux; gVisor has the file without a peak
+    if peak := re.search(rb"^VmHWM:\s*(\d+)", status, re.MULTILINE):  # `ru_maxrss` may be the parent's
+        return 1024 * int(peak[1])
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -104,10 +103,3 @@ def _mallopt(name: int, value: int) -> bool:
     """Set a parameter of glibc's allocator; return whether glibc accepted it."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return sys.platform == "linux" and mallopt is not None and bool(mallopt(name, value))
-
-
-def _field_of(path: Path, name: str) -> str:
-    """The value of the first `name : value` line in a file of the kernel, or an empty string."""
-    with path.open("rb") as file:
-        lines = (line.decode(errors="replace").partition(":") for line in file)
-        return next((value.strip() for key, _, value in lines if key.strip() == name), "")

@@ -73,6 +73,5 @@ def _described() -> dict[str, str]:
         text = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10).stdout
     else:
         return {}
-    return {
-        name.strip(): value.strip() for name, _, value in (line.partition(":") for line in text.split("\n"))
-    }
+    fields = (line.partition(":") for line in text.split("\n"))
+    return {name.strip(): value.strip() for name, _, value in fields}

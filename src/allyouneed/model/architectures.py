@@ -23,12 +23,7 @@ ARCHITECTURES: Mapping[str, type[Transformer | Recurrent | Convolutional | ByteN
 
 
 def build_model(config: ModelConfig, *, draw: bool = True) -> EncoderDecoder:
-    """Build a model on PyTorch's default device.
-
-    Args:
-        config: Architecture and sizes.
-        draw: Whether to draw initial weights; if not, they are uninitialised memory, to be overwritten.
-    """
+    """Build a model on PyTorch's default device; `draw` initial weights, or leave memory to overwrite."""
     if draw:
         return ARCHITECTURES[config.architecture](config)
     model = outline_model(config)

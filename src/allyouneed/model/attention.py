@@ -275,9 +275,7 @@ class SelfAttention(_MultiHead):
     ) -> list[Tensor]:
         """Queries, keys and values of every head, (batch, heads, query_len, d_k or d_v) each.
 
-        Args:
-            x: Input of the layer.
-            positions: Position of each row of `x` in its sentence; by default from 0.
+        `positions` are those of the rows of `x` in their sentence; by default from 0.
         """
         query, key, value = self._heads(self.query_key_value(x), self.d_k, self.d_k, self.d_v)
         if self.plain.relative is None:

@@ -99,11 +99,7 @@ class _SixteenBitDropout(torch.autograd.Function):
 
 @contextmanager
 def evaluation_mode(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Disable dropout and gradients inside the block; restore the mode of each module after it.
-
-    Args:
-        modules: All modules of a model, as `model.modules()` lists them.
-    """
+    """Disable dropout and gradients of a model, given all its modules, inside the block."""
     in_training = [module for module in modules if module.training]
     for module in in_training:
         module.training = False

@@ -86,9 +86,7 @@ class Embeddings(nn.Module):
         """Give each role its own parameter, which shares the memory of its matrix.
 
         Gradients of looked-up rows are then sparse, and autograd writes no whole matrix for each role.
-
-        Returns:
-            The new parameters, each with the one that it stands for.
+        Returns the new parameters, each with the one that it stands for.
         """
         pairs = [
             (nn.Parameter(matrix.detach(), matrix.requires_grad), matrix)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import AttentionFunction
-from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings, Role
-from allyouneed.model.experts import Experts
+from allyouneed.model.experts import AuxiliaryLoss, Experts
 from allyouneed.model.masks import PackedIds
+from allyouneed.model.rivals.convolution import Convolution
 
 State = tuple[Tensor, ...]
 """The state of a decoder after the tokens it has read: tensors (sentences, beams, ...) of constant size."""
@@ -32,8 +32,7 @@ class EncoderDecoder(nn.Module, ABC):
         self.config = config
         self.embeddings = Embeddings(
             config.d_model,
-            config.source_vocab_size,
-            config.target_vocab_size,
+            *config.vocab_sizes,
             config.tied_embeddings,
             config.decoder_start,
             scaled=config.scaled_embeddings,
@@ -85,14 +84,6 @@ def build_experts(config: ModelConfig) -> Experts:
     )
 
 
-class Freezable(ABC):
-    """Base of modules that can cache what depends on their weights alone."""
-
-    @abstractmethod
-    def freeze(self) -> None:
-        """Cache it; the weights must not change from now on."""
-
-
 @dataclass(frozen=True)
 class Memory:
     """The encoded sources that a decoder reads."""
@@ -140,8 +131,7 @@ class StepwiseModel(EncoderDecoder):
     ) -> tuple[Float[Tensor, "sentences beams d_model"], State]:
         """Read one more token of each of several targets of each sentence.
 
-        Returns:
-            The hidden states from which the next tokens are predicted, and the new state.
+        Returns the hidden states from which the next tokens are predicted, and the new state.
         """
 
     def frozen(self) -> "StepwiseModel":
@@ -152,7 +142,7 @@ class StepwiseModel(EncoderDecoder):
         shared = {id(tensor): tensor for tensor in (*self.parameters(), *self.buffers())}
         model = copy.deepcopy(self, shared)
         for module in model.modules():
-            if isinstance(module, Freezable):
+            if isinstance(module, Convolution):
                 module.freeze()
         return model
 

@@ -5,11 +5,21 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.model.auxiliary_loss import AuxiliaryLoss
 from allyouneed.model.dropout import Dropout, generator
 
 _SMALL = 1e-10
 """Keeps a quotient finite, as in the authors' code."""
+
+
+class AuxiliaryLoss:
+    """Base of modules that add a `_loss` to the loss on tokens in training, in nats per target token."""
+
+    _loss: Tensor | None = None
+
+    def take_loss(self) -> Float[Tensor, ""] | None:
+        """Return the loss of the last forward pass in training, and release it together with its graph."""
+        loss, self._loss = self._loss, None
+        return loss
 
 
 class Experts(AuxiliaryLoss, nn.Module):

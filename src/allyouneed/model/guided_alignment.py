@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from allyouneed.model.attention import Compatibility, SoftmaxAttention
-from allyouneed.model.auxiliary_loss import AuxiliaryLoss
+from allyouneed.model.experts import AuxiliaryLoss
 from allyouneed.model.masks import ImplicitMask, Positions
 
 _LEAST = 1e-6

@@ -127,13 +127,7 @@ class DecoderLayer(nn.Module):
         attend_to_target: Sublayer,
         attend_to_memory: Sublayer,
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """One layer of the decoder, with functions that replace its attention modules.
-
-        Args:
-            x: The input of the layer.
-            attend_to_target: Self-attention, from and to the shape of `x`.
-            attend_to_memory: Cross-attention, from and to the shape of `x`.
-        """
+        """One layer of the decoder, with functions that replace self- and cross-attention."""
         x = self.after_self_attention(x, attend_to_target)
         x = self.after_cross_attention(x, attend_to_memory)
         x = self.after_feed_forward(x, self.feed_forward)

@@ -37,7 +37,9 @@ class Transformer(EncoderDecoder):
         super().__init__(config)
         sizes = _attention_sizes(config)
         residual, final_norm = _norms(config)
-        self.source_positions = _source_positions(config)
+        self.source_positions: Encodings | TargetSpace = _positions(config)
+        if config.target_space:
+            self.source_positions = TargetSpace(self.source_positions, config.d_model)
         self.target_positions = _positions(config)
         self.encoder = nn.ModuleList(
             EncoderLayer(SelfAttention(*sizes, _self_attention(config)), _position_wise(config), residual)
@@ -60,13 +62,9 @@ class Transformer(EncoderDecoder):
         source: Int[Tensor, "batch source_len"] | PackedIds,
         target_input: Int[Tensor, "batch target_len"] | PackedIds,
     ) -> Float[Tensor, "batch target_len d_model"]:
-        """Hidden states from which each next target token is predicted, before their projection.
+        """Hidden states as in `EncoderDecoder.forward`; those of packed ids are (1, target tokens, d_model).
 
-        Args:
-            source: Token ids with the end symbol, padded at the end, or packed; without it in packed ones if
-                `source_end` is off.
-            target_input: The start symbol and the target's token ids, padded or packed like `source`. If
-                packed, the hidden states are (1, target tokens, d_model).
+        Packed sources are without end symbols if `source_end` is off.
         """
         if isinstance(source, PackedIds) and isinstance(target_input, PackedIds):
             return self._forward_packed(source, target_input)
@@ -85,9 +83,9 @@ class Transformer(EncoderDecoder):
 
     def _forward_packed(self, source: PackedIds, target_input: PackedIds) -> Tensor:
         source_mask = PackedMask(source, source, reach=self.config.reach(causal=False))
-        memory = self.encode_vectors(self._embed_packed("source", source), source_mask)
+        memory = self.encode_vectors(self.embed("source", source), source_mask)
         return self._decode_vectors(
-            self._embed_packed("target", target_input),
+            self.embed("target", target_input),
             memory,
             PackedMask(target_input, target_input, causal=True, reach=self.config.reach(causal=True)),
             PackedMask(target_input, source),
@@ -142,18 +140,16 @@ class Transformer(EncoderDecoder):
             return NeighbourhoodMask(torch.ones_like(ids, dtype=torch.bool), reach)
         return causal_mask(ids.size(1), ids.device)
 
-    def embed(self, role: Role, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length d_model"]:
+    def embed(
+        self, role: Role, read: Int[Tensor, "batch length"] | PackedIds
+    ) -> Float[Tensor, "batch length d_model"]:
         """Embeddings plus positional encodings, with dropout (3.4, 3.5, 5.4)."""
         positions = self.source_positions if role == "source" else self.target_positions
-        read = self.embeddings.embed(role, self.symbol_dropout(ids))
-        embedded: Tensor = self.dropout(read + positions(ids.size(1)))
-        return embedded
-
-    def _embed_packed(self, role: Role, packed: PackedIds) -> Tensor:
-        positions = self.source_positions if role == "source" else self.target_positions
-        encodings = positions(packed.longest)[packed.positions]
-        read = self.embeddings.embed(role, self.symbol_dropout(packed.ids))
-        embedded: Tensor = self.dropout(read + encodings)
+        if isinstance(read, PackedIds):
+            ids, encodings = read.ids, positions(read.longest)[read.positions]
+        else:
+            ids, encodings = read, positions(read.size(1))
+        embedded: Tensor = self.dropout(self.embeddings.embed(role, self.symbol_dropout(ids)) + encodings)
         return embedded
 
     def use_attention(self, attend: AttentionFunction) -> None:
@@ -165,11 +161,6 @@ class Transformer(EncoderDecoder):
 
 def _positions(config: ModelConfig) -> Encodings:
     return build_positions(config.positions, config.d_model, config.max_positions)
-
-
-def _source_positions(config: ModelConfig) -> Encodings | TargetSpace:
-    positions = _positions(config)
-    return TargetSpace(positions, config.d_model) if config.target_space else positions
 
 
 def _attention_sizes(config: ModelConfig) -> tuple[int, int, int, int, bool]:

@@ -30,23 +30,22 @@ def model_from_weights(config: ModelConfig, weights: Weights, path: Path) -> Enc
     Raises:
         ModelError: Weights are missing, left over, misshapen, of a wrong type, or not finite.
     """
-    model = _without_weights(config, weights, path)
+    try:
+        with _building_at_most(2 * len(weights) + _TENSORS_THAT_MAY_BE_MISSING):
+            model = outline_model(config)
+    except (RuntimeError, OverflowError, TypeError):  # too many tensors, or too large a tensor
+        raise ModelError(
+            f"{path}: has {len(weights):,} tensors, and is smaller than the model of its configuration "
+            f"(num_layers = {config.num_layers}, d_model = {config.d_model}, d_ff = {config.d_ff}); "
+            "take another copy"
+        ) from None
     _require_weights_of(model, weights, path)
     model.load_state_dict(weights, assign=True)
     return model.eval()
 
 
 def load_weights(model: EncoderDecoder, weights: Weights, path: Path) -> None:
-    """Load weights into a model.
-
-    Args:
-        model: The model to change; it keeps its weights if the new ones do not fit.
-        weights: Parameter name -> values.
-        path: The file that the weights were read from, for error messages.
-
-    Raises:
-        ModelError: The weights do not fit, as for `model_from_weights`.
-    """
+    """Load weights into a model, which keeps its own if they do not fit; see `model_from_weights`."""
     _require_weights_of(model, weights, path)
     model.load_state_dict(weights)
 
@@ -55,28 +54,11 @@ def _require_weights_of(model: EncoderDecoder, weights: Weights, path: Path) -> 
     infinite = [
         f"{name} holds values that are not finite"
         for name, tensor in weights.items()
-        if tensor.dtype == torch.float32 and not _is_finite(tensor)
+        # A sum tells so 20 times as fast, but finite values may also overflow in it.
+        if tensor.dtype == torch.float32 and not (tensor.sum().isfinite() or tensor.isfinite().all())
     ]
     if faults := _misfits(model.state_dict(), weights) + infinite:
         raise ModelError([f"{path}: {fault}; take another copy" for fault in faults])
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    """Whether all values are; a sum tells so 20 times as fast, but finite values may also overflow in it."""
-    return bool(tensor.sum().isfinite() or tensor.isfinite().all())
-
-
-def _without_weights(config: ModelConfig, weights: Weights, path: Path) -> EncoderDecoder:
-    """Build the model without its weights; reject sizes that cannot belong to this file of weights."""
-    try:
-        with _building_at_most(2 * len(weights) + _TENSORS_THAT_MAY_BE_MISSING):
-            return outline_model(config)
-    except (RuntimeError, OverflowError, TypeError):  # too many tensors, or too large a tensor
-        raise ModelError(
-            f"{path}: has {len(weights):,} tensors, and is smaller than the model of its configuration "
-            f"(num_layers = {config.num_layers}, d_model = {config.d_model}, d_ff = {config.d_ff}); "
-            "take another copy"
-        ) from None
 
 
 @contextmanager

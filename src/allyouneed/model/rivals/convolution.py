@@ -7,10 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.model.encoder_decoder import Freezable
 
-
-class Convolution(nn.Module, Freezable):
+class Convolution(nn.Module):
     """`y_t = b + sum_j W_j x_(t - j dilation)`, with j from 0 if causal, else centred on t.
 
     Inputs beyond either end are zero. With width 1 it is a linear map of each position.
@@ -42,7 +40,7 @@ class Convolution(nn.Module, Freezable):
         return self._weight() if self.frozen is None else self.frozen
 
     def freeze(self) -> None:
-        """Cache the current weight; if causal, in the memory layout that spares `step` a copy."""
+        """Cache the weight, which must not change again; if causal, in a layout that spares `step` a copy."""
         weight = self._weight().detach()
         self.frozen = weight.transpose(1, 2).contiguous().transpose(1, 2) if self.causal else weight
 
@@ -65,9 +63,7 @@ class Convolution(nn.Module, Freezable):
         return self.direction.new_zeros(num_sentences, beam_size, self.reach, self.direction.size(1))
 
     def step(
-        self,
-        x: Float[Tensor, "sentences beams d_in"],
-        window: Float[Tensor, "sentences beams reach d_in"],
+        self, x: Float[Tensor, "sentences beams d_in"], window: Float[Tensor, "sentences beams reach d_in"]
     ) -> tuple[Float[Tensor, "sentences beams d_out"], Float[Tensor, "sentences beams reach d_in"]]:
         """The output at the position of `x`, and the window for the next position."""
         seen = torch.cat([window, x[:, :, None]], dim=2)
