@@ -257,7 +257,7 @@ PAPER_PRESETS = [name for name, make in PRESETS.items() if make not in (*_OTHERS
 
 
 def preset(name: str) -> RunConfig:
-    """The configuration named `name`; UsageError if there is none."""
+    """The configuration named `name`; raises UsageError if there is none."""
     if name not in PRESETS:
         nearest = difflib.get_close_matches(name, PRESETS, n=1)
         remedy = f"did you mean {nearest[0]}?" if nearest else f"presets: {', '.join(PRESETS)}"

@@ -147,7 +147,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def read_toml(path: Path) -> tuple[dict[str, Any], str]:
-    """Read a TOML file of settings: its values, and its text; UsageError if it is missing or not TOML."""
+    """Read a TOML file of settings: its values and text; raises UsageError if missing or not TOML."""
     try:
         with path.open("rb") as file:
             text = file.read(LONGEST_TEXT + 1).decode()

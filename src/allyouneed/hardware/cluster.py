@@ -39,7 +39,7 @@ class Cluster:
     """A Ray cluster, as a context: the one that `RAY_ADDRESS` names, or one of this machine alone.
 
     `num_cpus` is the number of cores of this machine that are used, by default all; not with `RAY_ADDRESS`.
-    UsageError if Ray is not installed, or there is no cluster at `RAY_ADDRESS`.
+    Raises UsageError if Ray is not installed, or there is no cluster at `RAY_ADDRESS`.
     """
 
     def __init__(self, num_cpus: int | None = None) -> None:
@@ -214,7 +214,7 @@ class Bundle:
     _references: tuple[Any, ...] = field(compare=False, repr=False)
 
     def unpacked(self) -> Path:
-        """A folder with the files, on the machine of the caller; DiskError if it cannot be written."""
+        """A folder with the files, on the machine of the caller; raises DiskError if it cannot be written."""
         base = Path(tempfile.gettempdir(), f"allyouneed-{os.getuid()}")
         with disk_errors(base):
             base.mkdir(mode=0o700, exist_ok=True)

@@ -12,7 +12,7 @@ from allyouneed.errors import UsageError, is_out_of_memory
 
 
 def usable_device(given: torch.device | str) -> torch.device:
-    """A device on which a tensor can be made; UsageError if there is none, or PyTorch cannot use it."""
+    """A device on which a tensor can be made; raises UsageError if PyTorch cannot use it."""
     try:
         device = torch.device(given)
         torch.empty(0, device=device)

@@ -83,7 +83,7 @@ class Tensors:
         return name in self._left
 
     def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor as float32; ModelError if it is missing, misshapen, not of floats, or not finite."""
+        """A tensor as float32; raises ModelError if it is missing, misshapen, or not of finite floats."""
         tensor = self._left.pop(name, None)
         if tensor is None:
             raise ModelError(f"{self.path}: has no tensor {name}; take another copy")
@@ -97,7 +97,7 @@ class Tensors:
         return values
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """The shape of a matrix; ModelError if it is missing, empty, or no matrix."""
+        """The shape of a matrix; raises ModelError if it is missing, empty, or no matrix."""
         if name not in self._left or self._left[name].dim() != 2 or not self._left[name].numel():
             raise ModelError(f"{self.path}: has no matrix {name}; take another copy")
         return tuple(self._left[name].shape)
@@ -262,7 +262,7 @@ def embedding_weights(
 
 
 def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
-    """The tokeniser of a SentencePiece model; ModelError if most of its pieces are not in the vocabulary.
+    """The tokeniser of a SentencePiece model; raises ModelError if most of its pieces are no entries.
 
     Bytes are not counted: where no text needs them, converters leave them out of the vocabulary.
     """
@@ -292,7 +292,7 @@ def config_of(
     languages: Mapping[str, str] | None = None,
     search: Mapping[str, Any] | None = None,
 ) -> RunConfig:
-    """The configuration of a model; ModelError if a setting has a value that no model of ours can have."""
+    """The configuration of a model; raises ModelError if no model of ours can have such settings."""
     sizes = [len(order) for order in vocabularies.orders]
     tied = {1: "all", 2: "target", 3: "none"}[sum(".matrices." in name for name in weights)]
     depth, source, target = model["num_decoder_layers"], *vocabularies.tokenizers

@@ -23,7 +23,7 @@ _MOST_RATIO, _ALWAYS_BYTES = 50, 1 << 24
 
 
 def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
-    """The JSON object in a file; ModelError if the file is missing, too large, or holds something else."""
+    """The JSON object in a file; raises ModelError if it is missing, too large, or something else."""
     value = json_value(path, max_bytes)
     if not isinstance(value, dict):
         raise ModelError(f"{path}: is no JSON object; take another copy")
@@ -31,7 +31,7 @@ def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, An
 
 
 def json_value(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
-    """The JSON value in a file; ModelError if it is missing, too large, no regular file, or not JSON."""
+    """The JSON value in a file; raises ModelError if it is missing, too large, or not JSON."""
     try:
         return parse_value(read_published(path, max_bytes).decode())
     except (JSONFault, UnicodeDecodeError) as error:
@@ -39,7 +39,7 @@ def json_value(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
 
 
 def read_entries(path: Path) -> list[str]:
-    """The entries of a vocabulary that is plain text, one a line; ModelError if one is empty or not UTF-8."""
+    """The entries of a plain-text vocabulary, one a line; raises ModelError if one is empty or not UTF-8."""
     try:
         text = read_published(path, MAX_VOCABULARY_BYTES).decode()
     except UnicodeDecodeError as error:
@@ -76,7 +76,7 @@ class ByteReader:
         return int(self.numbers(form)[0])
 
     def take(self, num_bytes: int) -> bytes:
-        """The next bytes; ValueError if there are fewer."""
+        """The next bytes; raises ValueError if there are fewer."""
         part = self._file.read(num_bytes) if num_bytes <= self.left else b""
         if len(part) < num_bytes:
             raise ValueError("it ends too early")
@@ -85,7 +85,7 @@ class ByteReader:
 
 
 def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence[zipfile.ZipInfo]:
-    """The files in an archive; ModelError if there are too many, too large, or unusually compressed ones."""
+    """The files in an archive; raises ModelError if they are too many, too large, or oddly compressed."""
     members, size = archive.infolist(), path.stat().st_size
     total = sum(member.file_size for member in members)
     if len(members) > most or total > MAX_WEIGHT_BYTES:
@@ -115,7 +115,7 @@ def folder_with(path: Path, names: Sequence[str], settings: Mapping[str, Any]) -
 
 
 def require_finite(value: float, name: str, path: Path) -> float:
-    """A number; ModelError if it is infinite or NaN."""
+    """A number; raises ModelError if it is infinite or NaN."""
     if not math.isfinite(value):
         raise ModelError(f"{path}: {name} is {value}, not a finite number; take another copy")
     return value

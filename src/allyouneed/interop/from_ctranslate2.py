@@ -66,7 +66,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path, tokenizers: Path | None = None) -> Imported:
     """Read a folder, with SentencePiece models in `tokenizers`, by default the same folder.
 
-    ModelError if it is damaged, of another version or architecture, or has no tokenisers.
+    Raises ModelError if it is damaged, of another version or architecture, or has no tokenisers.
     """
     variables, is_quantised = read_variables(path / "model.bin")  # first, as it tells the version
     file = path / "config.json"

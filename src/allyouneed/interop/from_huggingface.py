@@ -62,7 +62,7 @@ def recognises(path: Path) -> bool:
 
 
 def read(path: Path) -> Imported:
-    """Read a folder; ModelError if it is damaged, or holds a model of another architecture."""
+    """Read a folder; raises ModelError if it is damaged, or holds a model of another architecture."""
     if not (path / _WEIGHTS).exists():
         raise ModelError(
             f"{path}: its weights are a pickle ({_PICKLE}), which could run code, and are not read; if you "

@@ -78,7 +78,7 @@ def recognises(path: Path) -> bool:
 def read(path: Path) -> Imported:
     """Read a `.npz` or `.bin` file, or a folder with one, and the vocabularies beside it.
 
-    ModelError if it is damaged, of another architecture, or its vocabularies are not found.
+    Raises ModelError if it is damaged, of another architecture, or its vocabularies are not found.
     """
     file = path
     if path.is_dir():
@@ -156,7 +156,7 @@ def _embeddings(
 
 
 def _model(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """The settings of `ModelConfig`; ModelError if one is missing or not supported."""
+    """The settings of `ModelConfig`; raises ModelError if one is missing or not supported."""
     for name, wanted in _CODES.items():
         if (found := settings.get(f"transformer-{name}", wanted)) != wanted:
             raise ModelError(

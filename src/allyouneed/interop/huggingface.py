@@ -62,7 +62,7 @@ it continues until `num_beams` hypotheses have ended.
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """Write the model, its tokenisers, search settings, and a README, into `directory`.
 
-    ModelError if it has other positions than sinusoids, or a start that is not the embedding of a symbol.
+    Raises ModelError for other positions than sinusoids, and a start that is no embedding of a symbol.
     """
     from transformers import GenerationConfig, MarianConfig
 

@@ -41,7 +41,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]
 
 
 def parse_yaml(content: bytes, path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
-    """The mapping in a YAML document, all of whose scalars are texts; ModelError if large or of aliases."""
+    """The mapping in a YAML document, all of texts; raises ModelError if it is too large or has aliases."""
     if len(content) > max_bytes:
         raise ModelError(f"{path}: has {len(content):,} bytes of settings, more than {max_bytes:,}")
     try:
@@ -114,7 +114,7 @@ _MOST_ITEMS, _MOST_NAME, _MOST_DIMENSIONS = 100_000, 1_000, 8
 
 
 def is_binary(path: Path) -> bool:
-    """Whether a file begins as Marian's binary files do; ModelError if it is irregular, or too large."""
+    """Whether a file begins as Marian's binary files do; raises ModelError if it is too large or none."""
     with open_regular(path, MAX_WEIGHT_BYTES) as file:
         return file.read(8) == struct.pack("<Q", _VERSION)
 
@@ -122,7 +122,7 @@ def is_binary(path: Path) -> bool:
 def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
     """The arrays of a file, tensors of float32 and others as bytes, and whether some were rounded.
 
-    ModelError if the file is damaged, or its weights are packed for one kind of processor.
+    Raises ModelError if the file is damaged, or its weights are packed for one kind of processor.
     """
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file:

@@ -47,7 +47,7 @@ def require_agreement(
 ) -> float:
     """Compare an export with its model on random tokens and on translations of sentences.
 
-    Returns the `largest_difference`; ModelError if they split or join text differently, or differ by more.
+    Returns the `largest_difference`; raises ModelError, too, if they split or join text differently.
     """
     encoded = [source_tokenizer.encode(text) for text in SENTENCES]
     if [exported.encode(text) for text in SENTENCES] != encoded:
@@ -83,7 +83,7 @@ def _most_tokens(config: ModelConfig) -> int:
 
 
 def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:
-    """The largest difference between log-probabilities of a token; ModelError if above `TOLERANCE`."""
+    """The largest difference between log-probabilities of a token; raises ModelError if above `TOLERANCE`."""
     if list(map(len, ours)) != list(map(len, theirs)):
         raise ModelError(
             "the other software does not score every token of a target; nothing is kept, please report it"

@@ -54,7 +54,7 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(max_positions, d_model))
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
-        """The encodings of the first positions; ValueError if fewer are learned."""
+        """The encodings of the first positions; raises ValueError if fewer are learned."""
         if length > self.weight.size(0):
             raise ValueError(f"{length} positions wanted, {self.weight.size(0)} learned")
         return self.weight[:length]

@@ -35,7 +35,7 @@ _VALUES = {("joint_vocabulary", True): "one vocabulary", ("joint_vocabulary", Fa
 def continue_from(model: Path | str) -> RunConfig:
     """The configuration of a run that continues a model: its architecture, and its settings for a new start.
 
-    `model` is a model directory, a checkpoint, or a run; ModelError if it is missing or damaged.
+    `model` is a model directory, a checkpoint, or a run; raises ModelError if it is missing or damaged.
     """
     config, default = InitialModel.read(model).config, TrainingConfig().model_dump()
     fresh = {name: default[name] for name in _OF_ANOTHER_START}
@@ -69,7 +69,7 @@ class InitialModel:
 
     @property
     def state(self) -> Path:
-        """The training state that was saved with the model; UsageError if there is none, or none any more."""
+        """The training state that was saved with the model; raises UsageError if there is none any more."""
         step, folder = step_of(self.directory.name), self.directory.absolute().parent
         state = None if step is None else RunDirectory(folder.parent).state(step)
         if state is None or not state.is_dir():

@@ -97,7 +97,7 @@ def load_parser(
 
 
 def task_of(path: Path) -> Task:
-    """The task of a model directory, a checkpoint, or a run; ModelError if it is unknown."""
+    """The task of a model directory, a checkpoint, or a run; raises ModelError if it is unknown."""
     name = config_of(path).data.task
     try:
         return task_named(name)
@@ -106,7 +106,7 @@ def task_of(path: Path) -> Task:
 
 
 def config_of(path: Path) -> RunConfig:
-    """The settings of a model directory, a checkpoint, or a run; ModelError if there are none, or invalid."""
+    """The settings of a model directory, a checkpoint, or a run; raises ModelError if invalid."""
     config = resolve_model(path) / CONFIG
     try:
         require_regular(config)
@@ -138,12 +138,12 @@ def _load(
 
 
 def model_of(checkpoint: Checkpoint) -> EncoderDecoder:
-    """The model of a checkpoint, on the CPU, in evaluation mode; ModelError if the weights do not fit it."""
+    """The model of a checkpoint, on the CPU, for evaluation; raises ModelError if weights do not fit."""
     return model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
 
 
 def load_for(path: Path, task: Task) -> Checkpoint:
-    """The checkpoint of a model; ModelError if it is missing, damaged or for another task."""
+    """The checkpoint of a model; raises ModelError if it is missing, damaged or for another task."""
     checkpoint = load_checkpoint(resolve_model(path), (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     if (its_task := task_of(path)) is not task:
         raise ModelError(

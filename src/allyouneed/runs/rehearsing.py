@@ -227,7 +227,7 @@ def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule
 
 
 def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
-    """The disk space that checkpoints and states need; DiskError if there is too little to start."""
+    """The disk space that checkpoints and states need; raises DiskError if there is too little to start."""
     checkpoint = _FLOAT_BYTES * parameters
     state = moments_per_weight(config.training) * checkpoint
     num_checkpoints = config.training.keep_checkpoints + 2  # the best; the next

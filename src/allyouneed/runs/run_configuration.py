@@ -30,7 +30,7 @@ class TrainingPairs(NamedTuple):
 
 
 def training_pairs(prepared: PreparedData, training: TrainingConfig) -> TrainingPairs:
-    """The pairs that a run is trained on; DataError if the data to replay have other tokenisers."""
+    """The pairs that a run is trained on; raises DataError if the data to replay have other tokenisers."""
     if training.replay is None:
         return TrainingPairs(prepared.train, prepared.facts)
     other = PreparedData(training.replay)

@@ -194,7 +194,7 @@ def require_state(directory: RunDirectory) -> None:
 
 
 def _resume(trainer: Trainer, steps: list[int], say: Callable[[str], None]) -> None:
-    """Load the newest intact state among `steps`; ModelError if all are damaged."""
+    """Load the newest intact state among `steps`; raises ModelError if all are damaged."""
     for step in reversed(steps):
         try:
             trainer.resume(step)

@@ -73,7 +73,7 @@ def write_checkpoint(directory: Path, config: RunConfig, weights: Weights, attac
 
 
 def load_checkpoint(directory: Path, attachments: Iterable[str] = ()) -> Checkpoint:
-    """Read a model directory and check every byte against its manifest; ModelError if it is damaged or none.
+    """Read a model directory, every byte checked against its manifest; raises ModelError if damaged.
 
     `attachments` are files that it must have besides weights and configuration.
     """
@@ -134,7 +134,7 @@ def load_training_state(directory: Path, optimizer: torch.optim.Optimizer) -> di
 
 
 def read_tensors(path: Path) -> Weights:
-    """Read a file of safetensors; ModelError if it is missing, no regular file, too large, or damaged."""
+    """Read a file of safetensors; raises ModelError if it is missing, irregular, too large, or damaged."""
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
             _require_size(file)

@@ -85,7 +85,7 @@ class Location:
             return {}
 
     def read(self, name: str, most_bytes: int) -> bytes:
-        """The first bytes of a file; FileNotFoundError if there is none."""
+        """The first bytes of a file; raises FileNotFoundError if there is none."""
 
         def read() -> bytes:
             with self._files.open(path=self._path(name), mode="rb") as file:
@@ -107,9 +107,9 @@ class Location:
             self._again(f"removed ({name})", partial(self._files.rm_file, self._path(name)), _ABSENT)
 
     def fetch(self, name: str, target: Path, size: int, sha256: str) -> None:
-        """Copy a file of the folder to the local disk; FileNotFoundError if there is none.
+        """Copy a file of the folder to the local disk; raises FileNotFoundError if there is none.
 
-        DiskError if another content than that of this size and sha256 comes every time, or the disk is full.
+        Raises DiskError if only other contents than of this size and sha256 come, or the disk is full.
         """
 
         def fetch() -> None:

@@ -117,7 +117,7 @@ class RunDirectory:
                 remove_directory(directory, kind)
 
     def write_exit(self, code: int, step: int, reason: str) -> None:
-        """Record in `exit.json` how the run ended; DiskError if the run has been moved or removed."""
+        """Record in `exit.json` how the run ended; raises DiskError if the run has been moved or removed."""
         self.require_held()
         write_text(self._exit, json.dumps({"code": code, "step": step, "reason": reason}) + "\n")
 
@@ -230,7 +230,7 @@ def step_of(name: str) -> int | None:
 def resolve_model(path: Path) -> Path:
     """The model directory that MODEL refers to: `path`, or the latest checkpoint of the run at `path`.
 
-    Of a URL, this is a local copy. ModelError if there is no model.
+    Of a URL, this is a local copy. Raises ModelError if there is no model.
     """
     path = local_copy(path)
     if (path / MANIFEST).is_file():

@@ -17,7 +17,7 @@ _GREATEST = 1e30
 
 
 class RunLog:
-    """Appends events to a log; UsageError if that is a pipe or a device.
+    """Appends events to a log; raises UsageError if that is a pipe or a device.
 
     If a killed run left an incomplete last line, a newline is added after it; readers skip such a line.
     """
@@ -46,7 +46,7 @@ class RunLog:
 
 
 def read_log(path: Path) -> Iterator[Event]:
-    """Yield the events of a log in order, without lines that no run writes; UsageError for pipes, devices."""
+    """Yield the events of a log in order, without lines that no run writes; refuses pipes and devices."""
     require_regular(path)
     with path.open("rb") as file:
         for line in file:

@@ -56,7 +56,7 @@ class Accumulation:
         `stopping` is called before every micro-batch, and stops the work if it returns True. If `in_step`,
         all processes compute the same number of micro-batches, some as dummies.
 
-        Returns whether the gradient is complete. ResourceError if memory cannot hold a single pair.
+        Returns whether the gradient is complete. Raises ResourceError if memory cannot hold a single pair.
         """
         while True:
             self._gradients.clear()

@@ -261,7 +261,7 @@ def joined_processes(device: torch.device) -> Iterator[Processes]:
 def device_of_process(device: torch.device) -> torch.device:
     """The device of this process: with several accelerators the one that `torchrun` assigns to it.
 
-    UsageError if there is no accelerator of that number; `torchrun` may have started too many processes.
+    Raises UsageError if there is none of that number: `torchrun` may have started too many processes.
     """
     if device.type == "cpu":
         return device

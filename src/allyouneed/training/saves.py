@@ -90,7 +90,7 @@ class Saves:
         self.run.prune(step, training.keep_checkpoints, training.checkpoint_every_steps)
 
     def load(self, step: int, model: EncoderDecoder, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-        """Restore weights and moments of a step, and return the progress; ModelError if a file is damaged."""
+        """Restore weights and moments of a step, and return the progress; raises ModelError if damaged."""
         checkpoint = load_checkpoint(self.run.checkpoint(step))
         if (found := checkpoint.manifest.get("step", step)) != step:
             raise ModelError(f"{checkpoint.directory}: is the checkpoint of step {found}; take another copy")

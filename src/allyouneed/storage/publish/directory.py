@@ -95,7 +95,7 @@ def publish_directory(
 
 
 def remove_directory(target: Path, kind: str) -> None:
-    """Delete a published directory as `discard` does; UsageError if it has files that are not its own."""
+    """Delete a published directory as `discard` does; raises UsageError if it has foreign files."""
     with disk_errors(target):
         if target.is_dir():
             _require_ours(target, kind)

@@ -90,7 +90,7 @@ def url_of(path: Path | str) -> str | None:
     """The URL that is meant by a path, or None of a local path.
 
     A `Path` of `s3://bucket/data` has lost a slash, which is put back. One of `file:///data` has lost two.
-    UsageError if the URL names no place, such as `s3://`, whose `Path` has lost both slashes.
+    Raises UsageError if the URL names no place, such as `s3://`, whose `Path` has lost both slashes.
     """
     found = _URL.fullmatch(str(path))
     if not found or Path(Path(path).parts[0]).exists():  # a folder may have such a name

@@ -127,7 +127,7 @@ _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 @contextlib.contextmanager
 def open_regular(path: Path, max_bytes: int) -> Iterator[BinaryIO]:
-    """Open a regular file of a model, or a link to one; ModelError if it is missing, larger, or none."""
+    """Open a regular file of a model, or a link to one; raises ModelError if it is none, or larger."""
     with disk_errors(path):
         try:
             status = path.stat()  # before it is opened, which waits for pipes

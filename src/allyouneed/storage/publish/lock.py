@@ -39,7 +39,7 @@ def take_lock(path: Path, place: Path, work: str) -> BinaryIO:
 
 
 def lock_output(descriptor: int, path: Path) -> None:
-    """Lock an open file or directory until it is closed; LockedError if another process is writing it."""
+    """Lock an open file or directory until it is closed; raises LockedError if another process has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -145,7 +145,7 @@ def _load_manifest(directory: Path) -> dict[str, Any]:
 
 
 def parse_manifest(written: bytes, path: str, directory: str) -> dict[str, Any]:
-    """The manifest in a file, without its seal; ModelError if damaged, too new, or not all inside."""
+    """The manifest in a file, without its seal; raises ModelError if damaged, too new, or not all inside."""
     try:
         manifest = json.loads(written)
         version, kind, entries = manifest["format_version"], manifest["kind"], manifest["files"].values()
