@@ -107,7 +107,10 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
     name = ".".join(key)
     if detail["type"] != "extra_forbidden":
         reason = detail["msg"].removeprefix("Value error, ")
-        given = "" if detail["type"] == "value_error" else f", not {_shown(detail['input'])}"
+        try:
+            given = "" if detail["type"] == "value_error" else f", not {detail['input']!r}"
+        except ValueError:  # Python refuses to print more than 4,300 digits
+            given = ", not a number with thousands of digits"
         return ": ".join(filter(None, [place(key), name, f"{reason}{given}"]))
     for part in key[:-1]:
         config = config.model_fields[part].annotation  # type: ignore[assignment]
@@ -117,13 +120,6 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
         f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
     )
     return ": ".join(filter(None, [place(key), f"unknown setting {name}; {remedy}"]))
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # Python refuses to print more than 4,300 digits
-        return "a number with thousands of digits"
 
 
 def parse_toml(text: str) -> dict[str, Any]:

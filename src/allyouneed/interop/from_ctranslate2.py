@@ -75,7 +75,7 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
     tensors = Tensors(variables, path / "model.bin")
     numbers = _numbers(tensors)
     names = vocabulary_of(path, "source"), vocabulary_of(path, "target")
-    zeros = bool(numbers["decoder"].get("start_from_zero_embedding", 0))
+    zeros = bool(numbers.get("start_from_zero_embedding", 0))
     added = bool(settings.get("add_source_eos", False))
     callers_add = zeros and not added and Order.of_ours(names[0]) is None  # as for Marian's models
     notices = ["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else []
@@ -105,8 +105,8 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
     )
 
 
-def _numbers(tensors: Tensors) -> dict[str, dict[str, float]]:
-    """The variables of each stack that are single numbers, all of supported values."""
+def _numbers(tensors: Tensors) -> dict[str, float]:
+    """The variables that are single numbers, most of which both stacks have alike."""
     found: dict[str, dict[str, float]] = {}
     for stack in ("encoder", "decoder"):
         values = tensors.numbers(f"{stack}/")
@@ -118,11 +118,12 @@ def _numbers(tensors: Tensors) -> dict[str, dict[str, float]]:
     for name in ("num_heads", "pre_norm", "activation", "scale_embeddings"):
         if found["encoder"].get(name) != found["decoder"].get(name):
             raise ModelError(f"{tensors.path}: {name} differs between encoder and decoder")
-    return found
+    zeros = found["decoder"].get("start_from_zero_embedding", 0)
+    return found["encoder"] | {"start_from_zero_embedding": zeros}
 
 
 def _weights(
-    tensors: Tensors, numbers: Mapping[str, Mapping[str, float]], orders: tuple[Order, Order]
+    tensors: Tensors, numbers: Mapping[str, float], orders: tuple[Order, Order]
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights by our names, and settings of `ModelConfig` that they tell."""
     width = tensors.shape("encoder/layer_0/self_attention/linear_1/weight")[0]
@@ -141,12 +142,12 @@ def _weights(
         return weight, tensors.take(bias, shape[0]) if bias in tensors else torch.zeros(shape[0])
 
     weights |= layer_weights(depths, (width, inner), LAYER, take)
-    pre_norm = bool(numbers["encoder"].get("pre_norm", 1))
+    pre_norm = bool(numbers.get("pre_norm", 1))
     for stack in ("encoder", "decoder") if pre_norm else ():
         weights[f"{stack}_norm.weight"], weights[f"{stack}_norm.bias"] = norm(f"{stack}/layer_norm")
     positions = _positions(tensors, weights, width)
     tensors.require_empty()
-    heads = numbers["encoder"].get("num_heads", 0)
+    heads = numbers.get("num_heads", 0)
     if heads < 1 or width % heads:
         raise ModelError(
             f"{tensors.path}: num_heads is {heads:g}, which does not divide {width}; take another copy"
@@ -154,9 +155,9 @@ def _weights(
     return weights, {
         **{"d_model": width, "d_ff": inner, "num_heads": int(heads)},
         **{"num_layers": depths[0], "num_decoder_layers": depths[1]},
-        "activation": _ACTIVATIONS[int(numbers["encoder"].get("activation", 0))],
+        "activation": _ACTIVATIONS[int(numbers.get("activation", 0))],
         "norm": "pre" if pre_norm else "post",
-        "scaled_embeddings": _is_scaled(numbers["encoder"].get("scale_embeddings", 0), width, tensors.path),
+        "scaled_embeddings": _is_scaled(numbers.get("scale_embeddings", 0), width, tensors.path),
         **positions,
     }
 

@@ -348,17 +348,16 @@ class TransformersMarian:
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return self._source.ours(ids[:-1], unknown=_NO_TOKEN)
 
+    @torch.inference_mode()
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
         """The targets with the log-probability of each token, the end symbol's last."""
-        return [Scored(*pair, self._score(*pair)) for pair in zip(sources, targets, strict=True)]
-
-    @torch.inference_mode()
-    def _score(self, source: Ids, target: Ids) -> list[float]:
-        config, end = self._model.config, self._model.config.eos_token_id
-        written = torch.tensor([*self._target.theirs(target), end])
-        read = torch.tensor([[config.decoder_start_token_id, *written[:-1]]])
-        logits = self._model(input_ids=self._read(source), decoder_input_ids=read).logits[0]
-        found: list[float] = logits.log_softmax(-1).gather(1, written[:, None])[:, 0].tolist()
+        config, found = self._model.config, []
+        for source, target in zip(sources, targets, strict=True):
+            written = torch.tensor([*self._target.theirs(target), config.eos_token_id])
+            read = torch.tensor([[config.decoder_start_token_id, *written[:-1]]])
+            logits = self._model(input_ids=self._read(source), decoder_input_ids=read).logits[0]
+            log_probs = logits.log_softmax(-1).gather(1, written[:, None])[:, 0]
+            found.append(Scored(source, target, log_probs.tolist()))
         return found
 
     @torch.inference_mode()

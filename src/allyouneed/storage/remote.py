@@ -87,7 +87,12 @@ def local_copy(path: Path | str) -> Path:
         )
     seal = _manifest_at(location)
     copy = cache / "copies" / hashlib.sha256(url.encode() + seal).hexdigest()[:32]
-    while not _is_complete(copy):
+    while True:
+        try:
+            read_manifest(copy, later=lambda name, size: True)  # contents are checked by what reads them
+            return copy
+        except ModelError:  # it is not complete
+            pass
         try:
             if copy.exists():
                 discard(copy)
@@ -99,16 +104,6 @@ def local_copy(path: Path | str) -> Path:
         except UsageError:
             if not copy.exists():
                 raise
-    return copy
-
-
-def _is_complete(directory: Path) -> bool:
-    """Whether the files of a copy are there, with their sizes; what reads them checks what is in them."""
-    try:
-        read_manifest(directory, later=lambda name, size: True)
-    except ModelError:
-        return False
-    return True
 
 
 def _upload(directory: Path, url: str, advance: Advance, skip: Advance) -> None:

@@ -19,10 +19,9 @@ from allyouneed.model import EncoderDecoder, build_model
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
 from allyouneed.training.accumulation import Accumulation, Say
-from allyouneed.training.distributed import Processes
+from allyouneed.training.distributed import Processes, Replicas, Shards
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.optimizer import freeze, learning_rate, trainable
-from allyouneed.training.replicas import Replicas, Shards
 from allyouneed.training.saves import fingerprint
 from allyouneed.training.update import (
     MOST_SKIPPED_IN_A_ROW,

@@ -139,13 +139,15 @@ def _softmax_terms(
     This gradient has the type of the products if there is one chunk, and else that of the matrix. The others
     are written into `hidden_gradient`, and added to `bias_gradient`.
     """
-    dtype = _product_dtype(hidden)
+    device_type = hidden.device.type
+    autocast = torch.is_autocast_enabled(device_type)
+    dtype = torch.get_autocast_dtype(device_type) if autocast else hidden.dtype
     matrix_gradient = torch.zeros_like(matrix) if of_matrix and not len(hidden) else None
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
     num_chunks = -(-hidden.size(0) * matrix.size(0) // _CHUNK_ELEMENTS)
     chunk = -(-hidden.size(0) // max(1, num_chunks))  # equal chunks: a short last one would be slow
-    with torch.autocast(hidden.device.type, enabled=False):
+    with torch.autocast(device_type, enabled=False):
         for start in range(0, hidden.size(0), chunk) if chunk else ():
             rows = slice(start, start + chunk)
             logits = low_hidden[rows] @ low_matrix.T  # (chunk, vocab)
@@ -175,8 +177,3 @@ def _softmax(logits: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     probabilities = logits.softmax(dim=-1)
     # log(sum exp) from the largest entry, as its probability cannot underflow.
     return probabilities, logits.amax(dim=-1).to(dtype) - probabilities.amax(dim=-1).to(dtype).log()
-
-
-def _product_dtype(hidden: Tensor) -> torch.dtype:
-    device_type = hidden.device.type
-    return torch.get_autocast_dtype(device_type) if torch.is_autocast_enabled(device_type) else hidden.dtype
