@@ -34,7 +34,7 @@ class ExportFormat:
     load: Callable[[Path], Exported]
     """Function that loads such a folder with the software."""
     variants: frozenset[str]
-    """Names of the settings that may have other values than `_PAPER`."""
+    """Names of the settings of `_OF_PAPER` that may have other values."""
 
 
 FORMATS = {
@@ -45,22 +45,18 @@ FORMATS = {
 }
 
 
-_PAPER = {
-    "architecture": "transformer",
-    "attention": "scaled",
-    "neighbourhood": None,
-    "feed_forward": "network",
-    "activation": "relu",
-    "norm": "post",
-    "autoregression": "attention",
-    "num_decoder_layers": None,
-    "scaled_embeddings": True,
-    "output_bias": False,
-    "decoder_start": "symbol",
-    "source_end": True,
-    "target_space": False,
-}
-"""Settings that a format requires, unless it has variants; dropout does not affect a trained model."""
+_OF_PAPER = (
+    *("architecture", "attention", "neighbourhood", "feed_forward", "activation", "norm", "autoregression"),
+    *(
+        "num_decoder_layers",
+        "scaled_embeddings",
+        "output_bias",
+        "decoder_start",
+        "source_end",
+        "target_space",
+    ),
+)
+"""Settings with the paper's values in a format, unless it has variants; dropout acts in training only."""
 
 
 def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = lambda line: None) -> float:
@@ -110,10 +106,11 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
 
 
 def _require_known_architecture(to: str, config: ModelConfig) -> None:
+    paper = ModelConfig()
     variants = {
         name: getattr(config, name)
-        for name, usual in _PAPER.items()
-        if getattr(config, name) != usual and name not in FORMATS[to].variants
+        for name in _OF_PAPER
+        if getattr(config, name) != getattr(paper, name) and name not in FORMATS[to].variants
     }
     if config.positions in SCHEMES:
         variants["positions"] = config.positions

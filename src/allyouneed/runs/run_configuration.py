@@ -52,14 +52,8 @@ _MAY_CHANGE = {
 """Training settings that may change when a run resumes; the updates do not depend on them. The contents of a
 model and of data that are in another place are compared."""
 
-_CHOSEN_AT_THE_START = {
-    "precision": "auto",
-    "micro_batch_tokens": None,
-    "init_from": None,
-    "init_sha256": None,
-    "block_pairs": TrainingConfig().block_pairs,
-}
-"""Training setting -> value that leaves it as it was chosen when the run started."""
+_CHOSEN_AT_THE_START = "precision", "micro_batch_tokens", "init_from", "init_sha256", "block_pairs"
+"""Training settings whose default leaves them as they were chosen when the run started."""
 
 
 def run_config(
@@ -82,11 +76,11 @@ def run_config(
     if given is None:
         return recorded
     # Values that were chosen at the start stay, unless set explicitly.
-    training = given.training
+    training, unset = given.training, TrainingConfig()
     kept = {
         name: getattr(recorded.training, name)
-        for name, unset in _CHOSEN_AT_THE_START.items()
-        if getattr(training, name) == unset
+        for name in _CHOSEN_AT_THE_START
+        if getattr(training, name) == getattr(unset, name)
     }
     config = completed(given.replace(training=kept), prepared, device)
     _require_same(directory.path, recorded, config)
