@@ -51,7 +51,6 @@ def read(path: Path) -> Imported:
 
 
 def _installed(root: Path) -> Imported:
-    """The model in the folder of a package."""
     for name in (_METADATA, _TOKENIZER, f"{_MODEL}/model.bin"):
         if not (root / name).exists():
             raise ModelError(

@@ -163,7 +163,6 @@ def _weights(
 
 
 def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> dict[str, Tensor]:
-    """The matrices and the bias in our order."""
     of_source = "encoder/embeddings_0/weight"
     if of_source not in tensors:
         of_source = "encoder/embeddings/weight"
@@ -218,7 +217,6 @@ def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict
 
 
 def _start_of(settings: Mapping[str, Any], names: Sequence[str], path: Path) -> int:
-    """CTranslate2's id of the symbol that the decoder starts with."""
     start = settings.get("decoder_start_token", settings.get("bos_token", "<s>"))
     if start is None:
         raise ModelError(

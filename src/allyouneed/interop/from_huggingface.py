@@ -105,7 +105,6 @@ def read(path: Path) -> Imported:
 
 
 def _sizes(settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Settings of `ModelConfig`."""
     for size in ("ffn_dim", "attention_heads"):
         if settings.get(f"encoder_{size}") != settings.get(f"decoder_{size}"):
             raise ModelError(f"{path}: encoder_{size} and decoder_{size} differ, which is not supported")
@@ -254,7 +253,6 @@ def _sentencepiece(path: Path) -> Vocabularies:
 
 
 def _vocabulary(path: Path) -> list[str]:
-    """The entries of a `vocab.json` in the order of their ids."""
     ids = json_object(path, MAX_VOCABULARY_BYTES)
     places = [*ids.values()]
     if not all(type(place) is int for place in places) or sorted(places) != [*range(len(places))]:

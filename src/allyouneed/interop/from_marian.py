@@ -134,7 +134,6 @@ def _is_model(path: Path) -> bool:
 def _embeddings(
     tensors: Tensors, settings: Mapping[str, Any], orders: tuple[Order, Order], width: int
 ) -> dict[str, Tensor]:
-    """The matrices and the bias in our order."""
     sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
     if _is_shared(settings):
         source = target = output = tensors.take("Wemb", sizes[0], width)

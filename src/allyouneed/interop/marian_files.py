@@ -232,7 +232,6 @@ def _named(model: Path) -> tuple[Path, Path] | None:
 
 
 def _pair(model: Path) -> tuple[Path, Path] | None:
-    """The vocabularies of both sides by their names."""
     for ending in _ENDINGS:
         sides = [
             [each for each in _vocabularies(model, ending) if _is_of(each, names)]
@@ -246,7 +245,6 @@ def _pair(model: Path) -> tuple[Path, Path] | None:
 
 
 def _only(model: Path) -> tuple[Path, Path] | None:
-    """The only vocabulary in the folder, which is that of both sides."""
     for ending in _ENDINGS:
         found = _vocabularies(model, ending)
         if len(found) == 1 and not any(_is_of(found[0], names) for names in _SIDES.values()):
@@ -255,12 +253,10 @@ def _only(model: Path) -> tuple[Path, Path] | None:
 
 
 def _vocabularies(model: Path, ending: str) -> list[Path]:
-    """The vocabularies beside a model by their names."""
     return sorted(each for each in model.parent.glob(f"*{ending}") if "vocab" in each.name)
 
 
 def _is_of(vocabulary: Path, names: tuple[str, ...]) -> bool:
-    """Whether a vocabulary is of the side that has these names."""
     return any(name in vocabulary.name for name in names)
 
 

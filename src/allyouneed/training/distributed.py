@@ -392,7 +392,6 @@ class Shards:
                 yield of_part[name], of_whole[name], parameter if of_part[name].dim() else None
 
     def _sharded(self, part: Tensor, like: DTensor) -> DTensor:
-        """Wrap this process's part as a DTensor."""
         return DTensor.from_local(
             part, self._mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
         )

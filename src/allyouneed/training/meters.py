@@ -86,9 +86,7 @@ class Reading(NamedTuple):
     loss: float | None
     """Mean loss in nats per target token; None if no update was finite."""
     updates_per_second: float
-    """Updates per second."""
     tokens_per_second: float
-    """Target tokens per second."""
     flops_per_second: float
     """FLOPs of the matrix products per second."""
 

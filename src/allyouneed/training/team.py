@@ -137,7 +137,6 @@ class Team:
     def _side_by_side(
         self, compute: Callable[..., GradientPart | None], micro_batches: Iterator[MicroBatch]
     ) -> Generator[GradientPart | None]:
-        """Yield the parts of micro-batches in their order."""
         begun: deque[Future[GradientPart | None]] = deque()
         try:
             while True:

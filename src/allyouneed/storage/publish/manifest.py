@@ -189,7 +189,6 @@ def _fault(directory: Path, name: str, entry: Mapping[str, Any], *, reads_it: bo
 
 
 def _files_in(directory: Path) -> set[str]:
-    """Names of all files in a directory and its folders, including links."""
     return {
         path.relative_to(directory).as_posix()
         for path in directory.rglob("*")
