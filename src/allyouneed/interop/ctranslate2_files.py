@@ -14,7 +14,13 @@ from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order, Vocabularies, sentencepiece_of
-from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, ByteReader, json_value, read_entries
+from allyouneed.interop.foreign_files import (
+    MAX_VOCABULARY_BYTES,
+    ByteReader,
+    damaged,
+    json_value,
+    read_entries,
+)
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular
 from allyouneed.symbols import CONTROL_SYMBOLS
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -55,9 +61,7 @@ def read_variables(path: Path) -> tuple[dict[str, Tensor], bool]:
         with open_regular(path, MAX_WEIGHT_BYTES) as opened:
             return _read(path, ByteReader(opened, os.fstat(opened.fileno()).st_size))
     except ValueError as error:
-        raise ModelError(
-            f"{path}: is damaged or no model of CTranslate2 ({error}); take another copy"
-        ) from None
+        raise damaged(path, f"is damaged or no model of CTranslate2 ({error})") from None
 
 
 def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor], bool]:
@@ -138,13 +142,11 @@ def vocabulary_of(path: Path, side: str) -> list[str]:
         if (file := path / f"{name}.json").exists():
             found = json_value(file, MAX_VOCABULARY_BYTES)
             if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-                raise ModelError(f"{file}: is no list of texts; take another copy")
+                raise damaged(file, "is no list of texts")
             return found
         if (file := path / f"{name}.txt").exists():
             return read_entries(file)
-    raise ModelError(
-        f"{path}: has no {side}_vocabulary.json and no shared_vocabulary.json; take another copy"
-    )
+    raise damaged(path, f"has no {side}_vocabulary.json and no shared_vocabulary.json")
 
 
 def tokenizers_of(path: Path, orders: tuple[Order, Order], folder: Path) -> Vocabularies:
@@ -171,7 +173,7 @@ def order_of(names: Sequence[str], settings: Mapping[str, Any], path: Path) -> O
     def place(setting: str, default: str) -> int:
         name = settings.get(setting, default)
         if name not in names:
-            raise ModelError(f"{path}: its vocabulary has no {name!r}, its {setting}; take another copy")
+            raise damaged(path, f"its vocabulary has no {name!r}, its {setting}")
         return names.index(name)
 
     end = place("eos_token", "</s>")

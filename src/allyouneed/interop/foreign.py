@@ -15,7 +15,7 @@ from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, require_finite
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, require_finite
 from allyouneed.interop.parity import Ids
 from allyouneed.language_codes import standard_code
 from allyouneed.storage.publish import read_published
@@ -86,20 +86,20 @@ class Tensors:
         """A tensor as float32; raises ModelError if it is missing, misshapen, or not of finite floats."""
         tensor = self._left.pop(name, None)
         if tensor is None:
-            raise ModelError(f"{self.path}: has no tensor {name}; take another copy")
+            raise damaged(self.path, f"has no tensor {name}")
         if tensor.dtype not in _FLOATS:
-            raise ModelError(f"{self.path}: {name} is {tensor.dtype}, not of floats; take another copy")
+            raise damaged(self.path, f"{name} is {tensor.dtype}, not of floats")
         if tuple(tensor.shape) != shape:
             raise ModelError(f"{self.path}: {name} is {tuple(tensor.shape)}, {shape} expected")
         values = tensor.float()
         if not values.isfinite().all():
-            raise ModelError(f"{self.path}: {name} holds values that are not finite; take another copy")
+            raise damaged(self.path, f"{name} holds values that are not finite")
         return values
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a matrix; raises ModelError if it is missing, empty, or no matrix."""
         if name not in self._left or self._left[name].dim() != 2 or not self._left[name].numel():
-            raise ModelError(f"{self.path}: has no matrix {name}; take another copy")
+            raise damaged(self.path, f"has no matrix {name}")
         return tuple(self._left[name].shape)
 
     def resolution(self, name: str) -> float:
@@ -269,7 +269,7 @@ def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenize
     try:
         tokenizer = SentencePieceTokenizer.from_model(read_published(path, MAX_VOCABULARY_BYTES), pieces)
     except ValueError as error:
-        raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
+        raise damaged(path, f"cannot be read: {error}") from None
     written = [
         name
         for name in SentencePieceTokenizer.entries_of(tokenizer.model)

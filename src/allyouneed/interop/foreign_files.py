@@ -22,11 +22,16 @@ _MOST_RATIO, _ALWAYS_BYTES = 50, 1 << 24
 """Maximum ratio of the unpacked size of an archive to its file size; unpacked size that is always allowed."""
 
 
+def damaged(path: Path, fault: str) -> ModelError:
+    """The error of a file of other software that cannot be read."""
+    return ModelError(f"{path}: {fault}; take another copy")
+
+
 def json_object(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> dict[str, Any]:
     """The JSON object in a file; raises ModelError if it is missing, too large, or something else."""
     value = json_value(path, max_bytes)
     if not isinstance(value, dict):
-        raise ModelError(f"{path}: is no JSON object; take another copy")
+        raise damaged(path, "is no JSON object")
     return value
 
 
@@ -35,7 +40,7 @@ def json_value(path: Path, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
     try:
         return parse_value(read_published(path, max_bytes).decode())
     except (JSONFault, UnicodeDecodeError) as error:
-        raise ModelError(f"{path}: is not JSON ({error}); take another copy") from None
+        raise damaged(path, f"is not JSON ({error})") from None
 
 
 def read_entries(path: Path) -> list[str]:
@@ -43,10 +48,10 @@ def read_entries(path: Path) -> list[str]:
     try:
         text = read_published(path, MAX_VOCABULARY_BYTES).decode()
     except UnicodeDecodeError as error:
-        raise ModelError(f"{path}: is not UTF-8 ({error}); take another copy") from None
+        raise damaged(path, f"is not UTF-8 ({error})") from None
     entries = [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
     if "" in entries:
-        raise ModelError(f"{path}: line {entries.index('') + 1} is empty, not an entry; take another copy")
+        raise damaged(path, f"line {entries.index('') + 1} is empty, not an entry")
     return entries
 
 
@@ -91,9 +96,7 @@ def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence
     if len(members) > most or total > MAX_WEIGHT_BYTES:
         raise ModelError(f"{path}: has more than {most:,} files or {MAX_WEIGHT_BYTES:,} bytes")
     if total > max(_ALWAYS_BYTES, _MOST_RATIO * size):
-        raise ModelError(
-            f"{path}: expands from {size:,} to {total:,} bytes, too many for its size; take another copy"
-        )
+        raise damaged(path, f"expands from {size:,} to {total:,} bytes, too many for its size")
     if any(each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for each in members):
         raise ModelError(f"{path}: is compressed otherwise than by DEFLATE; make it again")
     return members
@@ -117,7 +120,7 @@ def folder_with(path: Path, names: Sequence[str], settings: Mapping[str, Any]) -
 def require_finite(value: float, name: str, path: Path) -> float:
     """A number; raises ModelError if it is infinite or NaN."""
     if not math.isfinite(value):
-        raise ModelError(f"{path}: {name} is {value}, not a finite number; take another copy")
+        raise damaged(path, f"{name} is {value}, not a finite number")
     return value
 
 

@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 from allyouneed.errors import ModelError, UserError
 from allyouneed.interop import from_ctranslate2
 from allyouneed.interop.foreign import Imported, Original, language_settings
-from allyouneed.interop.foreign_files import json_object, require_members
+from allyouneed.interop.foreign_files import damaged, json_object, require_members
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, disk_errors, open_regular
 
 _METADATA, _TOKENIZER, _MODEL = "metadata.json", "sentencepiece.model", "model"
@@ -79,7 +79,7 @@ def _extract(path: Path, root: Path) -> None:
     except UserError:
         raise
     except Exception as error:  # zipfile and zlib have several
-        raise ModelError(f"{path}: is no valid package ({type(error).__name__}); take another copy") from None
+        raise damaged(path, f"is no valid package ({type(error).__name__})") from None
 
 
 def _wanted(members: Sequence[zipfile.ZipInfo], path: Path) -> dict[str, zipfile.ZipInfo]:
@@ -94,9 +94,7 @@ def _wanted(members: Sequence[zipfile.ZipInfo], path: Path) -> dict[str, zipfile
     folders = [parts[:-1] for parts in files if parts[-1] == _METADATA and len(parts) <= 2]
     outermost = [folder for folder in folders if not folder] or folders
     if len(outermost) != 1:
-        raise ModelError(
-            f"{path}: has {len(outermost)} folders with a {_METADATA}, not one; take another copy"
-        )
+        raise damaged(path, f"has {len(outermost)} folders with a {_METADATA}, not one")
     depth = len(outermost[0])
     inside = {parts[depth:]: member for parts, member in files.items() if parts[:depth] == outermost[0]}
     return {name: found for parts, found in inside.items() if (name := "/".join(parts)) in _FILES}

@@ -29,7 +29,7 @@ from allyouneed.interop.foreign import (
     layer_weights,
     require_settings,
 )
-from allyouneed.interop.foreign_files import folder_with, json_object
+from allyouneed.interop.foreign_files import damaged, folder_with, json_object
 from allyouneed.interop.marian_files import is_binary
 from allyouneed.interop.parity import Ids
 from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
@@ -88,7 +88,7 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
         _copy_start(weights, _start_of(settings, names[1], file), orders[1])
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-        raise ModelError(f"{file}: layer_norm_epsilon is {epsilon!r}; take another copy")
+        raise damaged(file, f"layer_norm_epsilon is {epsilon!r}")
     model |= {
         "decoder_start": "zeros" if zeros else "symbol",
         "source_end": added or callers_add,
@@ -149,9 +149,7 @@ def _weights(
     tensors.require_empty()
     heads = numbers.get("num_heads", 0)
     if heads < 1 or width % heads:
-        raise ModelError(
-            f"{tensors.path}: num_heads is {heads:g}, which does not divide {width}; take another copy"
-        )
+        raise damaged(tensors.path, f"num_heads is {heads:g}, which does not divide {width}")
     return weights, {
         **{"d_model": width, "d_ff": inner, "num_heads": int(heads)},
         **{"num_layers": depths[0], "num_decoder_layers": depths[1]},
@@ -169,7 +167,7 @@ def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> di
     entries = tensors.shape(of_source)[0], tensors.shape("decoder/embeddings/weight")[0]
     for order, size in zip(orders, entries, strict=True):
         if max(number for number in order.foreign if number is not None) >= size:
-            raise ModelError(f"{tensors.path}: has fewer embeddings than its vocabulary; take another copy")
+            raise damaged(tensors.path, "has fewer embeddings than its vocabulary")
     source = tensors.take(of_source, entries[0], width)
     target = tensors.take("decoder/embeddings/weight", entries[1], width)
     output = tensors.take("decoder/projection/weight", entries[1], width)
@@ -193,7 +191,7 @@ def _is_scaled(factor: float, width: int, path: Path) -> bool:
 def _depth(tensors: Tensors, stack: str) -> int:
     depth = next(n for n in count() if f"{stack}/layer_{n}/ffn/linear_0/weight" not in tensors)
     if not depth:
-        raise ModelError(f"{tensors.path}: has no layers; take another copy")
+        raise damaged(tensors.path, "has no layers")
     return depth
 
 

@@ -29,7 +29,7 @@ from allyouneed.interop.foreign import (
     search_settings,
     sentencepiece_of,
 )
-from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, folder_with, is_whole, json_object
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, folder_with, is_whole, json_object
 from allyouneed.interop.huggingface import LAYER, MARIAN_EPSILON, WRITING, no_progress_bar
 from allyouneed.interop.parity import Ids
 from allyouneed.model.positional_encoding import SinusoidalPositions
@@ -112,10 +112,10 @@ def _sizes(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     for name in _LARGEST.keys() & settings.keys():
         _number(settings, name, path)
     if sizes["d_model"] % 2:
-        raise ModelError(f"{path}: d_model is {sizes['d_model']}, an odd number; take another copy")
+        raise damaged(path, f"d_model is {sizes['d_model']}, an odd number")
     dropout = settings.get("dropout", 0.1)
     if not isinstance(dropout, float | int) or not 0 <= dropout < 1:
-        raise ModelError(f"{path}: dropout is no rate; take another copy")
+        raise damaged(path, "dropout is no rate")
     activation = str(settings.get("activation_function", "gelu"))
     return {**sizes, "activation": _ACTIVATIONS.get(activation, activation), "dropout": float(dropout)}
 
@@ -123,7 +123,7 @@ def _sizes(settings: dict[str, Any], path: Path) -> dict[str, Any]:
 def _number(settings: dict[str, Any], name: str, path: Path) -> int:
     value: Any = settings.get(name)
     if not is_whole(value, 1, _LARGEST.get(name, 1_000_000)):
-        raise ModelError(f"{path}: {name} is {value!r}, not a size; take another copy")
+        raise damaged(path, f"{name} is {value!r}, not a size")
     return int(value)
 
 
@@ -163,9 +163,7 @@ def _embeddings(
     entries = [_number(sizes, name, file) for name in sizes]
     for name, size, order in zip(sizes, entries, orders, strict=True):
         if size != (found := sum(number is not None for number in order.foreign)):
-            raise ModelError(
-                f"{file}: {name} is {size:,}, but the vocabulary has {found:,} entries; take another copy"
-            )
+            raise damaged(file, f"{name} is {size:,}, but the vocabulary has {found:,} entries")
     if "model.shared.weight" in tensors:
         source = target = tensors.take("model.shared.weight", entries[0], width)
         tensors.drop("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight")
@@ -174,7 +172,7 @@ def _embeddings(
         target = tensors.take("model.decoder.embed_tokens.weight", entries[1], width)
     start = settings.get("decoder_start_token_id", settings.get("pad_token_id"))
     if not isinstance(start, int) or not 0 <= start < len(target):
-        raise ModelError(f"{tensors.path}: decoder_start_token_id is {start!r}; take another copy")
+        raise damaged(tensors.path, f"decoder_start_token_id is {start!r}")
     zero_start = start != orders[1].foreign[START] and not target[start].any()
     if start != orders[1].foreign[START] and not zero_start:
         if start != orders[1].foreign[PADDING]:
@@ -256,13 +254,13 @@ def _vocabulary(path: Path) -> list[str]:
     ids = json_object(path, MAX_VOCABULARY_BYTES)
     places = [*ids.values()]
     if not all(type(place) is int for place in places) or sorted(places) != [*range(len(places))]:
-        raise ModelError(f"{path}: its ids are not those from 0 on; take another copy")
+        raise damaged(path, "its ids are not those from 0 on")
     return sorted(ids, key=ids.__getitem__)
 
 
 def _entry(names: Sequence[str], name: str, path: Path) -> int:
     if name not in names:
-        raise ModelError(f"{path}: its vocabulary has no {name}; take another copy")
+        raise damaged(path, f"its vocabulary has no {name}")
     return names.index(name)
 
 
@@ -282,7 +280,7 @@ def _search(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         found |= {name: (value, file) for name, value in json_object(file).items() if name in found}
     for name, (value, source) in found.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
-            raise ModelError(f"{source}: {name} is {value!r}, not a number; take another copy")
+            raise damaged(source, f"{name} is {value!r}, not a number")
     numbers = {name: value for name, (value, _) in found.items()}
     if numbers[_EXPONENT] is None and (numbers[_BEAM] or 0) > 1:
         numbers[_EXPONENT] = 1.0  # what transformers takes if nothing is said

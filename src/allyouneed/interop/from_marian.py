@@ -31,7 +31,7 @@ from allyouneed.interop.foreign import (
     require_settings,
     search_settings,
 )
-from allyouneed.interop.foreign_files import whole_number
+from allyouneed.interop.foreign_files import damaged, whole_number
 from allyouneed.interop.marian_files import (
     CONFIG,
     DECODER_SETTINGS,
@@ -90,7 +90,7 @@ def read(path: Path) -> Imported:
     arrays, is_rounded = (read_archive(file), False) if file.suffix == ".npz" else read_arrays(file)
     description = arrays.get(CONFIG)
     if not isinstance(description, bytes):
-        raise ModelError(f"{file}: has no {CONFIG}; take another copy")
+        raise damaged(file, f"has no {CONFIG}")
     settings = parse_yaml(description.rstrip(b"\0"), file)
     require_settings(settings, _KNOWN, file, "it changes what a model computes")
     vocabularies, files = read_vocabularies(file, is_shared=_is_shared(settings))
@@ -184,7 +184,7 @@ def _model(settings: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def _size(settings: Mapping[str, Any], name: str, path: Path) -> int:
     size = whole_number(value := settings.get(name))
     if size is None or not 0 < size <= 1_000_000:
-        raise ModelError(f"{path}: {name} = {value!r} is no size; take another copy")
+        raise damaged(path, f"{name} = {value!r} is no size")
     return size
 
 
@@ -248,7 +248,7 @@ def _search(model: Path) -> dict[str, Any]:
         except (TypeError, ValueError):
             numbers[name] = math.nan
         if not math.isfinite(numbers[name]):
-            raise ModelError(f"{path}: {name} = {found[name]!r} is no number; take another copy")
+            raise damaged(path, f"{name} = {found[name]!r} is no number")
     beam_size = numbers.get("beam-size")
     return search_settings(numbers.get("normalize"), beam_size=None if beam_size is None else int(beam_size))
 

@@ -20,6 +20,7 @@ from allyouneed.interop.foreign_files import (
     MAX_SETTINGS_BYTES,
     MAX_VOCABULARY_BYTES,
     ByteReader,
+    damaged,
     read_entries,
     require_members,
     whole_number,
@@ -55,14 +56,14 @@ def parse_yaml(content: bytes, path: Path, max_bytes: int = MAX_SETTINGS_BYTES) 
     try:
         for number, event in enumerate(yaml.parse(content.decode(), loader)):
             if isinstance(event, yaml.AliasEvent):
-                raise ModelError(f"{path}: has aliases, which can expand without limit; take another copy")
+                raise damaged(path, "has aliases, which can expand without limit")
             if number > _MOST_EVENTS:
-                raise ModelError(f"{path}: has more than {_MOST_EVENTS:,} entries; take another copy")
+                raise damaged(path, f"has more than {_MOST_EVENTS:,} entries")
         found = yaml.load(content.decode(), loader)  # a loader of texts, lists and mappings only
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError):
-        raise ModelError(f"{path}: is no YAML; take another copy") from None
+        raise damaged(path, "is no YAML") from None
     if not isinstance(found, dict):
-        raise ModelError(f"{path}: is no YAML mapping; take another copy")
+        raise damaged(path, "is no YAML mapping")
     return found
 
 
@@ -85,9 +86,7 @@ def read_archive(path: Path) -> dict[str, Tensor | bytes]:
     except (UserError, MemoryError):
         raise
     except Exception as error:  # zipfile, zlib, numpy's reader of headers: each has errors of its own
-        raise ModelError(
-            f"{path}: is no valid .npz file ({type(error).__name__}); take another copy"
-        ) from None
+        raise damaged(path, f"is no valid .npz file ({type(error).__name__})") from None
     found = {
         name: torch.from_numpy(array)
         for name, array in arrays.items()
@@ -128,9 +127,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
             return _read(path, ByteReader(file, os.fstat(file.fileno()).st_size))
     except (struct.error, UnicodeDecodeError, ValueError) as error:
-        raise ModelError(
-            f"{path}: is damaged or no binary file of Marian ({error}); take another copy"
-        ) from None
+        raise damaged(path, f"is damaged or no binary file of Marian ({error})") from None
 
 
 def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor | bytes], bool]:
@@ -269,14 +266,14 @@ def _side(path: Path, side: str) -> tuple[Order, SentencePieceTokenizer]:
         try:
             names = SentencePieceTokenizer.entries_of(read_published(path, MAX_VOCABULARY_BYTES))
         except ValueError as error:
-            raise ModelError(f"{path}: cannot be read: {error}; take another copy") from None
+            raise damaged(path, f"cannot be read: {error}") from None
     else:
         names, model = _entries(path), path.parent / f"{side}.spm"
         if not model.exists():
             raise ModelError(f"{path}: needs {model.name} beside it, the SentencePiece model of that side")
     for special in (_END, _UNKNOWN):
         if special not in names:
-            raise ModelError(f"{path}: has no entry {special}; take another copy")
+            raise damaged(path, f"has no entry {special}")
     places = {name: number for number, name in reversed([*enumerate(names)])}
     padding, start = (places.get(CONTROL_SYMBOLS[token]) for token in (PADDING, START))
     order = Order.of(names, end=places[_END], unknown=places[_UNKNOWN], padding=padding, start=start)
@@ -296,7 +293,7 @@ def _entries(path: Path) -> Sequence[str]:
     ids = read_yaml(path, MAX_YAML_BYTES)
     places = {name: number for name, place in ids.items() if (number := whole_number(place)) is not None}
     if len(places) < len(ids):
-        raise ModelError(f"{path}: its ids are no numbers; take another copy")
+        raise damaged(path, "its ids are no numbers")
     if sorted(places.values()) != [*range(len(places))]:
-        raise ModelError(f"{path}: its ids are not those from 0 on; take another copy")
+        raise damaged(path, "its ids are not those from 0 on")
     return sorted(places, key=places.__getitem__)
