@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any, Self, TypeVar
 
 Result = TypeVar("Result")
@@ -34,9 +34,7 @@ class StopSignals:
             self._previous = {number: signal.signal(number, self._note) for number in numbers}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._restore()
 
     def interruptible(self, work: Callable[[], Result]) -> Result | None:
