@@ -6,8 +6,7 @@ import pytest
 
 from allyouneed.data import sentence_ends
 from allyouneed.data.lines import read_lines
-from allyouneed.data.sentence_ends import correct_ends
-from allyouneed.data.sentence_words import Words, words_of
+from allyouneed.data.sentence_ends import Words, correct_ends, words_of
 from allyouneed.data.sentences import sentence_spans, split_sentences
 
 MARKED = Path(__file__).parent / "sentences"

@@ -1,10 +1,13 @@
 """Corrects where sentences end by the words around full stops: ordinal numbers, initials, abbreviations."""
 
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
 
-from allyouneed.data.sentence_words import Words, words_of
+from allyouneed.language_codes import spoken_language
 
 _MARK: Final = re.compile(r"(?<![.!?…])([.!?…]++)([^\w\s]{0,4}+)[^\S\n]*+\n?+[^\S\n]*+(?=\S)(?<=\s)")
 """Marks after a word, with closing quotes and brackets and the white space behind, without an empty line."""
@@ -44,6 +47,45 @@ _WITHIN: Final = re.compile(
     r"|[”」』](?:と|って|[^\s“「『”」』，。！？]{0,6}?[说道问喊叫說問])"  # a quotation and "he says"
 )
 """A character that a sentence does not end behind."""
+
+
+class Words(NamedTuple):
+    """Words of a language. Abbreviations lack the last full stop; spaces within them are left out.
+
+    A word in lower case also stands for itself with capitals; one with capitals stands for itself only.
+    """
+
+    opening: frozenset[str] = frozenset()
+    """Abbreviations that a sentence never ends with: titles, "e.g."."""
+    numbered: frozenset[str] = frozenset()
+    """Abbreviations before a number, such as "p. 12"; without one the word may be another, such as "No."."""
+    closing: frozenset[str] = frozenset()
+    """Abbreviations after which a capital letter begins a sentence, such as "etc.".
+
+    Those of one or two letters count after numbers only: the Polish "w 1939 r."."""
+    either: frozenset[str] = frozenset()
+    """Abbreviations that end a sentence only before one of `starters`: "Inc.", "St."."""
+    starters: frozenset[str] = frozenset()
+    """Words in lower case that, with a capital letter, mostly begin a sentence."""
+    whole: frozenset[str] = frozenset()
+    """Words that sentencex takes for abbreviations: the English "me" is in its list for Maine."""
+    counted: frozenset[str] = frozenset()
+    """Words with a capital letter that follow an ordinal number: months, "Weltkrieg"."""
+    determiners: frozenset[str] = frozenset()
+    """Words in lower case before an ordinal number and a capital letter: "der 2. Sohn"."""
+
+
+@cache
+def words_of(language: str) -> Words:
+    """The words of a language (as by `primary_language`); none if they are not listed."""
+    listed = _tables().get("no" if language == "nn" else spoken_language(language), {})
+    return Words(**{name: frozenset(words.split()) for name, words in listed.items()})
+
+
+@cache
+def _tables() -> dict[str, dict[str, str]]:
+    """Language -> name of a list -> its words."""
+    return tomllib.loads(files("allyouneed.data").joinpath("sentence_words.toml").read_bytes().decode())
 
 
 def correct_ends(text: str, begin: int, end: int, ends: set[int], language: str) -> list[int]:
