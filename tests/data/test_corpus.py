@@ -39,7 +39,8 @@ def test_parallel_files_are_read_line_by_line_one_after_the_other(tmp_path: Path
     targets = [write(tmp_path / "a.en", "one\r\n-\r\ntwo\r\n"), write(tmp_path / "b.en", "\ufeffthree\n")]
     report = CleaningReport()
     a, b = map(str, sources)
-    expected = [("eins", "one", 1, a), ("", "-", 2, a), ("zwei", "two", 3, a), ("drei", "three", 1, b)]
+    places = [("eins", "one", 1, a), ("", "-", 2, a), ("zwei", "two", 3, a), ("drei", "three", 1, b)]
+    expected = [Pair(*each) for each in places]
     assert list(read_parallel(sources, targets, report)) == expected
     assert list(read_parallel(sources, targets)) == expected
     assert report.lines() == [
@@ -55,9 +56,9 @@ def test_tab_separated_files_are_read_and_further_columns_counted(tmp_path: Path
     file = write(tmp_path / "pairs.tsv", "Go.\tGeh.\nHi.\tHallo!\tCC-BY 2.0 (France) #538123\nRun\u2028!\t\n")
     report = CleaningReport()
     assert list(read_tab_separated(file, report)) == [
-        ("Go.", "Geh.", 1, str(file)),
-        ("Hi.", "Hallo!", 2, str(file)),
-        ("Run\u2028!", "", 3, str(file)),
+        Pair("Go.", "Geh.", 1, str(file)),
+        Pair("Hi.", "Hallo!", 2, str(file)),
+        Pair("Run\u2028!", "", 3, str(file)),
     ]
     assert "1 lines have columns after the second; these are ignored" in report.lines()
 

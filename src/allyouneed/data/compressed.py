@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from allyouneed.errors import DataError, UsageError
 
@@ -30,23 +30,8 @@ _BZIP2_MAGICS = tuple(b"BZh%d%b" % (n, begin) for n in range(1, 10) for begin in
 _TO_SKIP = tuple(b"%c*M\x18" % n for n in range(0x50, 0x60))  # frames of zstd with notes, as pzstd writes
 
 
-class _Decoder(Protocol):
-    """Expands one of the frames that a compressed file is made of."""
-
-    @property
-    def eof(self) -> bool:
-        """Whether the frame has ended."""
-
-    @property
-    def unused_data(self) -> bytes:
-        """Bytes after the end of the frame."""
-
-    def decompress(self, data: bytes, /) -> bytes:
-        """Expand the next bytes."""
-
-
-_Codec = tuple[Callable[[], _Decoder], type[Exception]]
-"""Function that makes a decoder, and the error that a decoder raises if the data is damaged."""
+_Codec = tuple[Callable[[], Any], type[Exception]]
+"""Function that makes a decoder of a frame of a file, and its error where the data is damaged."""
 
 
 def _gzip() -> _Codec:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from allyouneed.data.bad_lines import BadLines, different_length, empty_message
 from allyouneed.data.lines import LineCounts, is_blank
@@ -18,15 +18,6 @@ MAX_EXAMPLES = 5
 
 _COPIES = "pairs are copies of their source"
 _MIN_CHARACTERS_FOR_RATIO = 60  # "Ja." and "Yes, of course I will." do belong together
-
-
-class Pair(NamedTuple):
-    """A sentence and its translation, with their line number, from 1, in the (source) file `file`."""
-
-    source: str
-    target: str
-    line_number: int
-    file: str
 
 
 class DropReason(StrEnum):
@@ -48,22 +39,15 @@ class DropReason(StrEnum):
     WEIGHT = "left out by the weight of the file"
 
 
-class DroppedPair(Pair):
-    """The place of a pair that its reader drops; its texts are empty."""
+class Pair(NamedTuple):
+    """A sentence and its translation, with their line number, from 1, in the (source) file `file`."""
 
-    reason: ClassVar[DropReason]
-
-
-class UnusablePair(DroppedPair):
-    """A pair whose lines cannot be used."""
-
-    reason = DropReason.BAD_LINE
-
-
-class LowScoredPair(DroppedPair):
-    """A pair whose score is too low."""
-
-    reason = DropReason.LOW_SCORE
+    source: str
+    target: str
+    line_number: int
+    file: str
+    dropped: DropReason | None = None
+    """The reason for which its reader drops it; its texts are then empty."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +203,7 @@ def read_parallel(
         sources: Files in the source language, read in order.
         targets: Files in the target language.
         report: Report to which the lines of each file are added.
-        max_bad_share: Share of unusable lines in a file up to which each yields an `UnusablePair`; by default
+        max_bad_share: Share of unusable lines in a file up to which each yields a dropped pair; by default
             the first one is an error.
         max_bytes: Most bytes of text in a file.
 
@@ -250,8 +234,7 @@ def clean_pairs(pairs: Iterable[Pair], limits: CleaningLimits, report: CleaningR
     """The pairs within the limits, unchanged; the others are counted in `report`."""
     for pair in pairs:
         report.num_read += 1
-        reason = pair.reason if isinstance(pair, DroppedPair) else _reason_to_drop(pair, limits)
-        if reason:
+        if reason := pair.dropped or _reason_to_drop(pair, limits):
             report.drop(reason, pair)
             continue
         if pair.source == pair.target:
@@ -294,7 +277,7 @@ def _read_two_files(source: Path, target: Path, report: CleaningReport, bad: Bad
         else:
             faults = [line for line in (source_line, target_line) if isinstance(line, DataError)]
             bad.drop(faults[0], number)
-            yield UnusablePair("", "", number, str(source))
+            yield Pair("", "", number, str(source), DropReason.BAD_LINE)
     if number == 0:
         raise DataError([empty_message(source), empty_message(target)])
     bad.end(number)

@@ -4,16 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, compress
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import Protocol
 
-from allyouneed.data.corpus import (
-    CleaningLimits,
-    CleaningReport,
-    DroppedPair,
-    Pair,
-    read_parallel,
-    require_rereadable,
-)
+from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, read_parallel, require_rereadable
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.tab_separated import FIRST_TWO, Columns, read_tab_separated
 from allyouneed.data.tmx import is_xml, read_tmx
@@ -26,11 +19,6 @@ Files = str | Path | Sequence[str | Path]
 """One file, or several, read in order."""
 
 
-class _Limits(TypedDict):
-    max_bad_share: float | None
-    max_bytes: int | None
-
-
 class PairReader(Protocol):
     """A reader of files of pairs."""
 
@@ -38,7 +26,7 @@ class PairReader(Protocol):
         """The pairs of a file, which is one of `files`.
 
         It yields them with their line numbers, and adds what it has read to the report. Unusable lines are an
-        error or, with `max_bad_share`, an `UnusablePair` each (see `read_parallel`).
+        error or, with `max_bad_share`, a dropped pair each (see `read_parallel`).
         """
 
 
@@ -131,8 +119,13 @@ class CorpusFiles:
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All pairs, those of parallel files first; the call checks that all files exist."""
-        limits: _Limits = {"max_bad_share": self.max_bad_share, "max_bytes": self.max_bytes}
-        parallel = read_parallel(paths(self.sources), paths(self.targets), report, **limits)
+        parallel = read_parallel(
+            paths(self.sources),
+            paths(self.targets),
+            report,
+            max_bad_share=self.max_bad_share,
+            max_bytes=self.max_bytes,
+        )
         files = paths(self.pairs)
         require_rereadable(files)
         return chain(parallel, *(_format_of(file)(file, report, self) for file in files))
@@ -179,16 +172,16 @@ def read_pairs(
     files = CorpusFiles(pairs=file, source_language=source_language, target_language=target_language)
     report, pairs = CleaningReport() if report is None else report, list[Pair]()
     for pair in _format_of(file)(file, report, files):
-        if isinstance(pair, DroppedPair):
-            report.drop(pair.reason, pair)
+        if pair.dropped:
+            report.drop(pair.dropped, pair)
         else:
             pairs.append(pair)
     return [pair.source for pair in pairs], [pair.target for pair in pairs]
 
 
 def _read_tab_separated(file: Path, report: CleaningReport, files: CorpusFiles) -> Iterator[Pair]:
-    limits: _Limits = {"max_bad_share": files.max_bad_share, "max_bytes": files.max_bytes}
-    return read_tab_separated(file, report, **limits, columns=files.columns)
+    share, most = files.max_bad_share, files.max_bytes
+    return read_tab_separated(file, report, max_bad_share=share, max_bytes=most, columns=files.columns)
 
 
 def _read_tmx(file: Path, report: CleaningReport, files: CorpusFiles) -> Iterator[Pair]:

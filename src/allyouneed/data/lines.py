@@ -72,10 +72,8 @@ def read_each_line(
         UsageError: A package that expands the file is not installed.
     """
     counts = LineCounts() if counts is None else counts
-    decoder = LineDecoder(source_name(source), counts, max_line_bytes, allow_nul)
-    with reading_errors(decoder.name, counts), _opened(source) as stream:
-        for raw in _raw_lines(stream, max_line_bytes):
-            yield decoder.decode(raw)
+    for found in read_lines_or_errors(source, counts, max_line_bytes=max_line_bytes, allow_nul=allow_nul):
+        yield Line(counts.num_lines, *((found,) if isinstance(found, str) else ("", found)))
 
 
 def read_lines(
@@ -107,6 +105,7 @@ def read_lines_or_errors(
     source: Path | BinaryIO,
     counts: LineCounts | None = None,
     *,
+    max_line_bytes: int = MAX_CORPUS_LINE_BYTES,
     max_bytes: int | None = None,
     allow_nul: bool = True,
     keep_mark: bool = False,
@@ -117,7 +116,7 @@ def read_lines_or_errors(
     `keep_mark` a byte order mark is text, as it is in files that this program has written.
     """
     counts = LineCounts() if counts is None else counts
-    decoder = LineDecoder(source_name(source), counts, MAX_CORPUS_LINE_BYTES, allow_nul, keep_mark)
+    decoder = LineDecoder(source_name(source), counts, max_line_bytes, allow_nul, keep_mark)
     with reading_errors(decoder.name, counts), _opened(source) as stream:
         num_bytes = 0
 
@@ -280,18 +279,7 @@ def _blocks(stream: BinaryIO, max_line_bytes: int, count: Callable[[int], None])
             yield begun
 
 
-def _raw_lines(stream: BinaryIO, max_line_bytes: int) -> Iterator[bytes | None]:
-    while raw := stream.readline(max_line_bytes + 1):
-        if raw.endswith(b"\n"):
-            yield raw[:-1]
-        elif len(raw) <= max_line_bytes:
-            yield raw
-        else:
-            _skip_to_next_line(stream)
-            yield None
-
-
-def _skip_to_next_line(stream: BinaryIO, count: Callable[[int], None] = lambda num_bytes: None) -> None:
+def _skip_to_next_line(stream: BinaryIO, count: Callable[[int], None]) -> None:
     while block := stream.readline(_SKIPPED_BLOCK_BYTES):
         count(len(block))
         if block.endswith(b"\n"):

@@ -3,8 +3,9 @@
 They are not fetched: a folder holds the files, unpacked, wherever their archives put them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -130,10 +131,6 @@ def count_lines(file: Path) -> int:
 
 def _found(folder: Path, name: str) -> Path | None:
     """A file of a name in a folder, or of its last part, perhaps compressed."""
-    return next((path for path in _candidates(folder, name) if path.is_file()), None)
-
-
-def _candidates(folder: Path, name: str) -> Iterator[Path]:
-    for place in (folder / name, folder / Path(name).name):
-        for suffix in ("", *SUFFIXES):
-            yield place.with_name(place.name + suffix)
+    places = product((folder / name, folder / Path(name).name), ("", *SUFFIXES))
+    paths = (place.with_name(place.name + suffix) for place, suffix in places)
+    return next(filter(Path.is_file, paths), None)

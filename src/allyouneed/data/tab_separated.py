@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allyouneed.data.bad_lines import BadLines, empty_message
-from allyouneed.data.corpus import CleaningReport, LowScoredPair, Pair, UnusablePair, counts_of
+from allyouneed.data.corpus import CleaningReport, DropReason, Pair, counts_of
 from allyouneed.data.lines import likewise, read_each_line
 from allyouneed.errors import DataError
 
@@ -69,9 +69,9 @@ def read_tab_separated(
                 )
                 raise DataError(error.messages[0] + likewise(alike))
             bad.drop(error, number)
-            yield UnusablePair("", "", number, str(file))
+            yield Pair("", "", number, str(file), DropReason.BAD_LINE)
         elif columns.score and not float(cells[columns.score - 1]) >= columns.min_score:
-            yield LowScoredPair("", "", number, str(file))
+            yield Pair("", "", number, str(file), DropReason.LOW_SCORE)
         else:
             if len(cells) > 2 and columns == FIRST_TWO:
                 report.notes[_MORE_COLUMNS] += 1

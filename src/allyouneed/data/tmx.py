@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from xml.parsers import expat
 
 from allyouneed.data.compressed import BLOCK_BYTES, open_compressed
-from allyouneed.data.corpus import CleaningReport, DroppedPair, DropReason, Pair, counts_of
+from allyouneed.data.corpus import CleaningReport, DropReason, Pair, counts_of
 from allyouneed.data.lines import LineCounts, reading_errors, too_large
 from allyouneed.errors import MAX_REPORTED, DataError, UsageError
 from allyouneed.language_codes import are_same, distance, language_parts, plain_code
@@ -26,12 +26,6 @@ _MOST_NESTED: Final = 100
 
 Languages = tuple[str | None, str | None]
 """The codes of the source language and of the target language."""
-
-
-class IncompletePair(DroppedPair):
-    """A unit of a translation memory without one of the languages."""
-
-    reason = DropReason.NO_TRANSLATION
 
 
 class _Unit(NamedTuple):
@@ -58,7 +52,7 @@ def read_tmx(
 
     A code stands for its language with any region, in its script; but if it has one itself, and the file has
     just that code, it stands for that. A pair has the number of the line where its unit begins, or the next
-    number if several units share a line. Units without one of the languages yield an `IncompletePair`.
+    number if several units share a line. Units without one of the languages yield a dropped pair.
 
     Raises:
         UsageError: A language is not given.
@@ -71,7 +65,7 @@ def read_tmx(
         number = max(number + 1, line)
         source, target = (_text_in(side, variants) for side in sides)
         if source is None or target is None:
-            yield IncompletePair("", "", number, str(file))
+            yield Pair("", "", number, str(file), DropReason.NO_TRANSLATION)
         else:
             num_pairs += 1
             yield Pair(source, target, number, str(file))
