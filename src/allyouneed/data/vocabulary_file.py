@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 from allyouneed.errors import ModelError
 from allyouneed.storage import publish
@@ -58,6 +60,49 @@ class VocabularyFile(NamedTuple):
             "symbols": symbols,
         }
         publish.write_text(path, json.dumps(content, ensure_ascii=False, indent=1))
+
+
+@dataclass(frozen=True)
+class SymbolVocabulary:
+    """Symbols, control symbols first, and their ids; a subclass has the settings of its `file` as fields."""
+
+    file: ClassVar[VocabularyFile]
+    is_sound: ClassVar[Callable[..., bool]]
+    """Whether symbols and settings are valid; see `VocabularyFile.read`."""
+    symbols: tuple[str, ...]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Symbol -> id."""
+        return {symbol: token for token, symbol in enumerate(self.symbols)}
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of entries, including control symbols; ids are below it."""
+        return len(self.symbols)
+
+    @classmethod
+    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
+        """Read a file written by `save`, of any size unless `vocab_size` is given.
+
+        Raises:
+            ModelError: The file is missing, damaged, of another kind, or of another size.
+            DiskError: The file may not be read.
+        """
+        symbols, settings = cls.file.read(path, cls.is_sound, vocab_size)
+        return cls(tuple(symbols), *settings)
+
+    def save(self, path: Path) -> None:
+        """Write one JSON file."""
+        self.file.write(path, self.symbols, *(getattr(self, name) for name in self.file.settings))
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text."""
+        raise NotImplementedError
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text; see `encode`."""
+        return [self.encode(text) for text in texts]
 
 
 def read_json(path: Path, noun: str) -> Any:

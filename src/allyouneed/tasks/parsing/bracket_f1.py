@@ -5,33 +5,16 @@ empty constituents and the root `TOP` do not count, and `ADVP` equals `PRT`.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from allyouneed.errors import DataError
 from allyouneed.evaluation.scores import Score
-from allyouneed.tasks.parsing.trees import without_function
+from allyouneed.tasks.parsing.trees import Tree, without_function
 from allyouneed.version import __version__
 
 Span = tuple[str, int, int]
 """Label, index of the first word, and index after the last word."""
-
-
-class ScoredTree(Protocol):
-    """The parts of a tree that are compared."""
-
-    @property
-    def words(self) -> Sequence[str]:
-        """Words of the leaves."""
-
-    @property
-    def tags(self) -> Sequence[str]:
-        """Part of speech of each word."""
-
-    @property
-    def constituents(self) -> Iterable[Span]:
-        """Constituents, the root first."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +85,7 @@ class SentenceScore:
     """Whether there is a tree and it has the same constituents."""
 
 
-def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: BracketRules = COLLINS) -> SentenceScore:
+def score_tree(gold: Tree, test: Tree | None, rules: BracketRules = COLLINS) -> SentenceScore:
     """Compare a tree with its gold tree; a missing tree, None, has no constituent and no tag.
 
     Raises:
@@ -130,7 +113,7 @@ def score_tree(gold: ScoredTree, test: ScoredTree | None, rules: BracketRules = 
     )
 
 
-def _require_same_words(gold: ScoredTree, test: ScoredTree) -> None:
+def _require_same_words(gold: Tree, test: Tree) -> None:
     for place, (word, other) in enumerate(zip(gold.words, test.words, strict=False), start=1):
         if word != other:
             raise DataError(f"word {place} is {word!r} in the gold tree, but {other!r} in the other")
@@ -138,7 +121,7 @@ def _require_same_words(gold: ScoredTree, test: ScoredTree) -> None:
         raise DataError(f"the gold tree has {len(gold.words)} words, the other {len(test.words)}")
 
 
-def _spans(tree: ScoredTree, kept: Sequence[bool], rules: BracketRules) -> Counter[Span]:
+def _spans(tree: Tree, kept: Sequence[bool], rules: BracketRules) -> Counter[Span]:
     """The constituents that count, as spans over the kept words."""
     place_of = [0]
     for is_kept in kept:
@@ -219,7 +202,7 @@ def _row(name: str, brackets: Brackets | None = None) -> str:
 
 
 def score_trees(
-    gold: Sequence[ScoredTree | None], test: Sequence[ScoredTree | None], rules: BracketRules = COLLINS
+    gold: Sequence[Tree | None], test: Sequence[Tree | None], rules: BracketRules = COLLINS
 ) -> BracketScores:
     """Compare trees with their gold trees, one by one; see `score_tree`.
 

@@ -3,11 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path
 from typing import Self, get_args
 
-from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.data.vocabulary_file import SymbolVocabulary, VocabularyFile
 from allyouneed.errors import DataError
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import (
@@ -26,23 +24,17 @@ from allyouneed.tasks.parsing.treebank import without_unary_cycles
 from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.parsing.word_features import UNKNOWN_WORD_CLASSES, word_symbol
 
-_FILE = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
-
 
 @dataclass(frozen=True)
-class TreeVocabulary:
+class TreeVocabulary(SymbolVocabulary):
     """Converts tree symbols, control symbols first, to ids and back, as `Tokenizer` does for text.
 
     Made by `learn` or `load`. `linearise` explains `tags` and `brackets`.
     """
 
-    symbols: tuple[str, ...]
+    file = VocabularyFile("allyouneed tree symbols", 1, "vocabulary of trees", ("tags", "brackets"))
     tags: Tags
     brackets: Brackets
-
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {symbol: token for token, symbol in enumerate(self.symbols)}
 
     @classmethod
     def learn(
@@ -74,26 +66,6 @@ class TreeVocabulary:
         """The same symbols and those of words, `WordFeatures.word_symbols`, as the tags `words` need."""
         return replace(self, symbols=(*self.symbols, *words))
 
-    @classmethod
-    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read a file written by `save`, of any size unless `vocab_size` is given.
-
-        Raises:
-            ModelError: The file is missing, damaged, not a vocabulary of trees, or of another size.
-            DiskError: The file may not be read.
-        """
-        symbols, (tags, brackets) = _FILE.read(path, _is_sound, vocab_size)
-        return cls(tuple(symbols), tags, brackets)
-
-    def save(self, path: Path) -> None:
-        """Write one JSON file."""
-        _FILE.write(path, self.symbols, self.tags, self.brackets)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of entries, including control symbols; ids are below it."""
-        return len(self.symbols)
-
     def encode(self, text: str) -> list[int]:
         """The ids of a tree in brackets, without unary cycles; symbols that were not learned are unknown.
 
@@ -101,14 +73,10 @@ class TreeVocabulary:
             DataError: The text is not a tree.
         """
         tree = without_unary_cycles(tree_of(text))
-        ids = [self._ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
+        ids = [self.ids.get(symbol, UNKNOWN) for symbol in linearise(tree, self.tags, self.brackets)]
         if self.tags == "words":
             ids[:: symbols_per_word(self.tags)] = self._word_ids(tree.words)
         return ids
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each tree; see `encode`."""
-        return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int], words: Sequence[str]) -> BuiltTree:
         """The tree that ids build over words, without unary cycles, which are never learned.
@@ -128,16 +96,17 @@ class TreeVocabulary:
         return BuiltTree(tree, built.well_formed and is_sound)
 
     def _word_ids(self, words: Sequence[str]) -> list[int]:
-        return [self._ids[word_symbol(word, self._ids)] for word in words]
+        return [self.ids[word_symbol(word, self.ids)] for word in words]
 
-
-def _is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
-    return (
-        tags in get_args(Tags)
-        and brackets in get_args(Brackets)
-        and (brackets != "joined" or _are_joined(symbols))
-        and (tags != "words" or (brackets == "joined" and {*UNKNOWN_WORD_CLASSES} <= {*symbols}))
-    )
+    @staticmethod
+    def is_sound(symbols: list[str], tags: object, brackets: object) -> bool:
+        """Whether these are the symbols and settings of a file."""
+        return (
+            tags in get_args(Tags)
+            and brackets in get_args(Brackets)
+            and (brackets != "joined" or _are_joined(symbols))
+            and (tags != "words" or (brackets == "joined" and {*UNKNOWN_WORD_CLASSES} <= {*symbols}))
+        )
 
 
 def _are_joined(symbols: list[str]) -> bool:

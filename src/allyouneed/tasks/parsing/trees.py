@@ -27,8 +27,6 @@ CODE: Final = "CODE"
 NO_WORDS: Final = frozenset({TRACE, CODE})
 """Tags of all nodes that are no words, as a tree has them once it is read."""
 
-Span = tuple[str, int, int]
-
 CODES: Final = frozenset({CODE, "METADATA", "VERSION", "-DFL-"})
 """Labels below which nothing is a word; `-DFL-` is that of Switchboard's marks of disfluencies."""
 
@@ -46,8 +44,16 @@ _COMMENT_NODE = re.compile(r"\{.*\}|<.*>")
 _WITH_LEMMA = re.compile(r"(.+)-([^-]+)")
 
 
+class Constituent(NamedTuple):
+    """A label over the words from `start` up to, not including, `end`."""
+
+    label: str
+    start: int
+    end: int
+
+
 def recognised(
-    words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span], notes: Counter[str]
+    words: Sequence[str], tags: Sequence[str], constituents: Sequence[Constituent], notes: Counter[str]
 ) -> tuple[list[str], list[str]]:
     """The words of a tree, as spelled in the file, without lemmas, and its tags: `TRACE` or `CODE` for each
     node that is no word. `notes` counts findings.
@@ -67,7 +73,7 @@ def recognised(
     return [found.get(place, word) for place, word in enumerate(words)], marked
 
 
-def _has_id(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Span]) -> bool:
+def _has_id(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Constituent]) -> bool:
     """Whether the outermost bracket ends with the ID of a sentence, as in treebanks for CorpusSearch."""
     is_in_root = all(end < len(words) for _, _, end in constituents[1:])
     return tags[-1] == "ID" and re.search(r"[\d,]", words[-1]) is not None and is_in_root
@@ -118,14 +124,6 @@ _COMMENT = re.compile(r"[ \t]*(%%|[;#]|\*x\*|Sentence skipped:|<[^(]*$|(?P<block
 _END_OF_BLOCK = re.compile(r"\*~?/")
 _UNPARSED = "SENTENCE_SKIPPED_OR_UNPARSABLE"
 """The line that Stanford's parser writes for a sentence without a tree."""
-
-
-class Constituent(NamedTuple):
-    """A label over the words from `start` up to, not including, `end`."""
-
-    label: str
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)

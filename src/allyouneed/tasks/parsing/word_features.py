@@ -9,18 +9,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import Final, Self
 
 from allyouneed.data.tokenizer import surrogate_error
-from allyouneed.data.vocabulary_file import VocabularyFile
+from allyouneed.data.vocabulary_file import SymbolVocabulary, VocabularyFile
 from allyouneed.errors import UsageError
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import form
 
-_FILE = VocabularyFile("allyouneed word features", 1, "vocabulary of words", ("ids_per_word",))
 _MIN_FREQUENCY = 2  # a single occurrence is too little to learn from
 _SUFFIXES = ("tion", "able", "ible", "ing", "est", "ity", "ous", "ed", "ly", "er", "al", "s", "y", "")
 
@@ -103,15 +100,11 @@ def _finest(levels: Iterable[Level], word: str, known: Container[str]) -> str:
 
 
 @dataclass(frozen=True)
-class WordFeatures:
+class WordFeatures(SymbolVocabulary):
     """Converts words to 2 to 4 ids each, as `Tokenizer` does for text. Made by `learn` or `load`."""
 
-    symbols: tuple[str, ...]
+    file = VocabularyFile("allyouneed word features", 1, "vocabulary of words", ("ids_per_word",))
     ids_per_word: int
-
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {symbol: token for token, symbol in enumerate(self.symbols)}
 
     @classmethod
     def learn(cls, lines: Iterable[str], vocab_size: int, ids_per_word: int) -> Self:
@@ -139,26 +132,6 @@ class WordFeatures:
         in_order = sorted(learned, key=lambda symbol: (-learned[symbol], symbol))
         return cls((*always, *in_order), ids_per_word)
 
-    @classmethod
-    def load(cls, path: Path, vocab_size: int | None = None) -> Self:
-        """Read a file written by `save`, of any size unless `vocab_size` is given.
-
-        Raises:
-            ModelError: The file is missing, damaged, not a vocabulary of words, or of another size.
-            DiskError: The file may not be read.
-        """
-        symbols, (ids_per_word,) = _FILE.read(path, _is_sound, vocab_size)
-        return cls(tuple(symbols), ids_per_word)
-
-    def save(self, path: Path) -> None:
-        """Write one JSON file."""
-        _FILE.write(path, self.symbols, self.ids_per_word)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of entries, including control symbols; ids are below it."""
-        return len(self.symbols)
-
     def encode(self, text: str) -> list[int]:
         """The ids of words separated by spaces; raises DataError for half a surrogate pair."""
         try:
@@ -166,15 +139,11 @@ class WordFeatures:
         except UnicodeEncodeError as error:
             raise surrogate_error(error) from None
         return [
-            self._ids[_finest(levels, word, self._ids)]
+            self.ids[_finest(levels, word, self.ids)]
             for word in text.split(" ")
             for levels in _FEATURES[: self.ids_per_word]
             if word
         ]
-
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text; see `encode`."""
-        return [self.encode(text) for text in texts]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The words, joined by spaces; for a word that was not learned, the name of its class."""
@@ -190,10 +159,12 @@ class WordFeatures:
         """All symbols that `word_symbol` may give a word."""
         return [symbol for symbol in self.symbols if symbol.startswith(("form ", "rare "))]
 
-
-def _is_sound(symbols: list[str], ids_per_word: object) -> bool:
-    always = [*CONTROL_SYMBOLS, *_COARSEST]
-    return isinstance(ids_per_word, int) and ids_per_word in (2, 3, 4) and symbols[: len(always)] == always
+    @staticmethod
+    def is_sound(symbols: list[str], ids_per_word: object) -> bool:
+        """Whether these are the symbols and the setting of a file."""
+        always = [*CONTROL_SYMBOLS, *_COARSEST]
+        is_number = isinstance(ids_per_word, int) and ids_per_word in (2, 3, 4)
+        return is_number and symbols[: len(always)] == always
 
 
 def _learned(words: Mapping[str, int], minimum: int, ids_per_word: int) -> Counter[str]:
