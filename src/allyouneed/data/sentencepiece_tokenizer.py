@@ -11,11 +11,10 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import Tokenizer, surrogate_errors
 from allyouneed.errors import UsageError
 from allyouneed.storage import publish
@@ -40,6 +39,8 @@ _LEARNING_THREADS = 8
 
 class SentencePieceTokenizer(Tokenizer):
     """Converts text to ids and back as SentencePiece does. Made by `learn`, `from_model` or `load`."""
+
+    _has_words = False
 
     def __init__(self, model: bytes, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
         self._model, self._processor = model, processor
@@ -145,13 +146,6 @@ class SentencePieceTokenizer(Tokenizer):
         }
         publish.write_text(path, json.dumps(description, ensure_ascii=False, indent=1))
 
-    def __eq__(self, other: object) -> bool:
-        """Whether both split every text into the same ids."""
-        return isinstance(other, SentencePieceTokenizer) and self._identity() == other._identity()
-
-    def __hash__(self) -> int:
-        return hash(self._identity())
-
     @property
     def model(self) -> bytes:
         """SentencePiece's own model, the content of an `.spm` file."""
@@ -184,8 +178,10 @@ class SentencePieceTokenizer(Tokenizer):
         """Encode many texts at once, on all cores; see `encode`."""
         firsts = [self.language_of(text) for text in texts] if self._languages else [""] * len(texts)
         rests = [text[len(first) :] for text, first in zip(texts, firsts, strict=True)]
+        # One thread if processes share the cores, as the variable of `tokenizers` says.
+        num_threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM") == "false" else -1
         with surrogate_errors(texts):
-            of_texts = self._processor.encode(rests, out_type=int, num_threads=_num_threads())
+            of_texts = self._processor.encode(rests, out_type=int, num_threads=num_threads)
         return [
             [*([self._languages[first]] if first else []), *self._ids(rest, numbers)]
             for first, rest, numbers in zip(firsts, rests, of_texts, strict=True)
@@ -201,14 +197,6 @@ class SentencePieceTokenizer(Tokenizer):
                 for token, piece in zip(ids, pieces, strict=True)
             ]
         return ids
-
-    def encode_corpus(self, texts: Sequence[str]) -> Sentences:
-        """Encode many texts of a corpus; see `encode`."""
-        return Sentences.of(self.encode_batch(texts))
-
-    def encode_lines(self, content: bytes) -> Sentences:
-        """Encode the lines of a text in UTF-8, each with its line feed; see `encode`."""
-        return self.encode_corpus(content.decode().split("\n")[:-1])
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each piece of `encode(text)`, its begin and end in `text`; see `Tokenizer.offsets`."""
@@ -230,15 +218,15 @@ class SentencePieceTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to one line of text; see `Tokenizer.decode`."""
         tokens = [token for token in ids if token > UNKNOWN]
-        text: str = self._processor.decode_pieces([self._spelled(token) for token in tokens])
+        names = [
+            (self._names[token], token in self._known) for token in tokens
+        ]  # others are left as they are
+        text: str = self._processor.decode_pieces(
+            [n if known else n.replace(_SPACE, " ") for n, known in names]
+        )
         if tokens and tokens[0] not in self._known:
             text = text.removeprefix(" ")
         return text.replace("\n", " ").replace("\r", " ")
-
-    def _spelled(self, token: int) -> str:
-        """A piece as the library decodes it; it leaves those alone that its model does not have."""
-        name = self._names[token]
-        return name if token in self._known else name.replace(_SPACE, " ")
 
     def content(self, token: int) -> bytes:
         """The bytes of a token; empty for a control symbol."""
@@ -248,7 +236,7 @@ class SentencePieceTokenizer(Tokenizer):
         byte = _BYTE_PIECE.fullmatch(name)
         return bytes([int(byte[1], 16)]) if byte else name.replace(_SPACE, " ").encode()
 
-    def _identity(self) -> tuple[bytes, Sequence[str]]:
+    def _identity(self) -> Hashable:
         return self._model, self._names
 
 
@@ -303,11 +291,6 @@ def _noting_errors(lines: Iterable[str], raised: list[BaseException]) -> Iterato
         raise
 
 
-def _num_threads() -> int:
-    """Threads of the library: one if processes share the cores, as the variable of `tokenizers` says."""
-    return 1 if os.environ.get("TOKENIZERS_PARALLELISM") == "false" else -1
-
-
 def _wrong_size(error: RuntimeError, vocab_size: int, num_others: int, or_else: str) -> UsageError:
     """The error for a size of which the library says what would do."""
     settings = ["vocab_size", "vocab_sample_bytes"]
@@ -325,9 +308,5 @@ def _wrong_size(error: RuntimeError, vocab_size: int, num_others: int, or_else: 
             f"use vocab_size {least} or more",
             settings=settings,
         )
-    reason = next(_lines(str(error)), "no reason given")
+    reason = next(filter(None, map(str.strip, str(error).split("\n"))), "no reason given")
     return UsageError(f"SentencePiece cannot learn a vocabulary of {vocab_size}: {reason}", settings=settings)
-
-
-def _lines(text: str) -> Iterator[str]:
-    return (line.strip() for line in text.split("\n") if line.strip())

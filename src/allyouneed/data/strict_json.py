@@ -26,7 +26,12 @@ def parse_value(text: str, max_keys: int | None = None) -> Any:
     def unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
         if max_keys is not None and len(pairs) > max_keys:
             raise JSONFault(f"an object has more than {max_keys:,} keys")
-        return _unique(pairs)
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise JSONFault(f"the key {key!r} occurs twice", "a key occurs twice")
+            found[key] = value
+        return found
 
     try:
         value = json.loads(text, object_pairs_hook=unique, parse_constant=_not_a_number, parse_float=_finite)
@@ -61,15 +66,6 @@ def parse_object(text: str, max_keys: int | None = None) -> dict[str, Any]:
 
 def _error(reason: str) -> DataError:
     return DataError(f'no JSON object ({reason}); write {{"text": "..."}}', label="E-JSON")
-
-
-def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise JSONFault(f"the key {key!r} occurs twice", "a key occurs twice")
-        found[key] = value
-    return found
 
 
 def _not_a_number(constant: str) -> NoReturn:

@@ -8,7 +8,7 @@ before the text, so that a word has the same ids at the start of a sentence; dec
 import json
 import os
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import compress, islice
@@ -56,6 +56,7 @@ class Tokenizer:
         self._library = library
         self._piece = cache(self._print_piece)
         self._words = WordCache(self._of_words)
+        self._has_words = library.normalizer is not None  # which puts a space before a text; see `assemble`
         self._line_end = library.token_to_id(BYTE_NAMES[ord("\n")])
 
     @classmethod
@@ -79,7 +80,14 @@ class Tokenizer:
                 f"use vocab_size {SMALLEST_VOCABULARY} or more",
                 settings=["vocab_size"],
             )
-        trained = _trained(lines, vocab_size)
+        trained = assemble(models.BPE(), "bpe")
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            min_frequency=_MIN_FREQUENCY,
+            show_progress=False,
+            special_tokens=[*smallest_vocabulary()],  # for their place only: the bare model is taken
+        )
+        trained.train_from_iterator(lines, trainer=trainer)
         if (largest := trained.get_vocab_size()) < vocab_size:
             raise UsageError(
                 f"vocabulary size {vocab_size}: this text has only {largest} sub-words that occur "
@@ -112,10 +120,10 @@ class Tokenizer:
 
     def __eq__(self, other: object) -> bool:
         """Whether both split every text into the same ids."""
-        return isinstance(other, Tokenizer) and self._library.to_str() == other._library.to_str()
+        return isinstance(other, Tokenizer) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
-        return hash(self._library.to_str())
+        return hash(self._identity())
 
     @property
     def vocab_size(self) -> int:
@@ -144,9 +152,8 @@ class Tokenizer:
 
     def encode_corpus(self, texts: Sequence[str]) -> Sentences:
         """Encode many texts of a corpus, each distinct word only once; see `encode`."""
-        has_words = self._library.normalizer is not None  # which puts a space before a text; see `assemble`
         with surrogate_errors(texts):
-            return self._words.encode(texts) if has_words else Sentences.of(self._encoded(texts))
+            return self._words.encode(texts) if self._has_words else Sentences.of(self.encode_batch(texts))
 
     def language_of(self, text: str) -> str:
         """The symbol at the beginning of a text for the language that a model writes; here, there is none."""
@@ -154,7 +161,7 @@ class Tokenizer:
 
     def encode_lines(self, content: bytes) -> Sentences:
         """Encode the lines of a text in UTF-8, one at least, each with its line feed; see `encode_corpus`."""
-        if self._library.normalizer is not None:
+        if self._has_words:
             return self._words.encode_lines(content)
         return self.encode_corpus(content.decode().split("\n")[:-1])
 
@@ -250,6 +257,9 @@ class Tokenizer:
         places = np.where(is_word, is_word.cumsum(), len(lengths) + (~is_word).cumsum()) - 1
         return found.take(places)
 
+    def _identity(self) -> Hashable:
+        return self._library.to_str()
+
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
         encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
@@ -278,20 +288,6 @@ def _in_print(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"<0x{byte:02X}>" for byte in character.encode(errors="surrogateescape"))
-
-
-def _trained(lines: Iterable[str], vocab_size: int) -> tokenizers.Tokenizer:
-    library = assemble(models.BPE(), "bpe")
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        min_frequency=_MIN_FREQUENCY,
-        show_progress=False,
-        special_tokens=[
-            *smallest_vocabulary()
-        ],  # only for their place: `assemble` starts from the bare model
-    )
-    library.train_from_iterator(lines, trainer=trainer)
-    return library
 
 
 @contextmanager

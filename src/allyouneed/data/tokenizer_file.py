@@ -6,8 +6,8 @@ make it allocate memory for an id of four billion.
 """
 
 import json
-from collections.abc import Iterable
 from functools import cache
+from itertools import chain
 from typing import Any, Final, Literal
 
 import tokenizers
@@ -102,16 +102,11 @@ def _check_vocabulary(vocabulary: object, reserved: dict[str, int]) -> None:
         raise ValueError("an entry of its vocabulary is no name of bytes")
 
 
-def _pairs(merges: object) -> list[tuple[str, str]]:
-    if not isinstance(merges, list) or not all(isinstance(pair, list) for pair in merges):
-        raise ValueError("its merges are no pairs")
-    if set(map(len, merges)) - {2} or set(map(type, _flat(merges))) - {str}:
+def _pairs(merges: Any) -> list[tuple[str, str]]:
+    are_lists = isinstance(merges, list) and all(isinstance(pair, list) for pair in merges)
+    if not are_lists or {*map(len, merges)} - {2} or {*map(type, chain.from_iterable(merges))} - {str}:
         raise ValueError("its merges are no pairs")
     return [(first, second) for first, second in merges]
-
-
-def _flat(merges: Iterable[list[Any]]) -> Iterable[Any]:
-    return (part for pair in merges for part in pair)
 
 
 def _frame(description: object) -> object:

@@ -1,6 +1,6 @@
 """Learns which target tokens translate a source token, by IBM model 1 (Brown et al. 1993)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,45 +54,36 @@ def learn_translation_table(
 
     If the store has more than `max_links`, which bounds the memory, only every n-th pair is read.
     """
-    links = _Links(store, target_vocab_size, max_links)
-    sources, targets = np.divmod(links.pairs, target_vocab_size)
-    probabilities = np.ones(len(links.pairs))
+    chunks = [
+        (*np.unique(links, return_inverse=True), links.shape)
+        for links in _linked(store, target_vocab_size, max_links)
+    ]
+    found = np.unique(np.concatenate([[_NO_LINK], *(pairs for pairs, _, _ in chunks)]))
+    links = [  # the places of those of each chunk among all; 0 is that of padding
+        np.searchsorted(found, pairs).astype(np.int32)[inverse].reshape(shape)
+        for pairs, inverse, shape in chunks
+    ]
+    del chunks  # which take more memory than all else
+    sources, targets = np.divmod(found[1:], target_vocab_size)
+    probabilities = np.ones(len(sources))
     for _ in range(iterations):
-        probabilities = links.expected_counts(probabilities)
+        probabilities = _expected_counts(links, probabilities)
         probabilities /= np.bincount(sources, probabilities)[sources]
     return TranslationTable(sources, targets, probabilities)
 
 
-class _Links:
-    """Every pair of a source token and a target token that occur in one sentence pair.
-
-    Attributes:
-        pairs: Distinct values of source * target_vocab_size + target, ascending.
-    """
-
-    def __init__(self, store: PairStore, target_vocab_size: int, max_links: int) -> None:
-        chunks = [
-            (*np.unique(links, return_inverse=True), links.shape)
-            for links in _linked(store, target_vocab_size, max_links)
-        ]
-        found = np.unique(np.concatenate([[_NO_LINK], *(pairs for pairs, _, _ in chunks)]))
-        self.pairs = found[1:]
-        # Place 0 is that of padding.
-        self._places = [
-            np.searchsorted(found, pairs).astype(np.int32)[inverse].reshape(shape)
-            for pairs, inverse, shape in chunks
-        ]
-
-    def expected_counts(self, probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expected number of links of each pair, if one source token generates each target token."""
-        given = np.concatenate([[0.0], probabilities])
-        counts = np.zeros(len(given))
-        for places in self._places:
-            shares = given[places]  # (sentences, target tokens, source tokens)
-            totals = shares.sum(axis=2, keepdims=True)
-            np.divide(shares, totals, out=shares, where=totals > 0)
-            counts += np.bincount(places.ravel(), shares.ravel(), len(counts))
-        return counts[1:]
+def _expected_counts(
+    links: Sequence[NDArray[np.int32]], probabilities: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Expected number of links of each pair of tokens, if one source token generates each target token."""
+    given = np.concatenate([[0.0], probabilities])
+    counts = np.zeros(len(given))
+    for places in links:
+        shares = given[places]  # (sentences, target tokens, source tokens)
+        totals = shares.sum(axis=2, keepdims=True)
+        np.divide(shares, totals, out=shares, where=totals > 0)
+        counts += np.bincount(places.ravel(), shares.ravel(), len(counts))
+    return counts[1:]
 
 
 def _bounds(source_lengths: NDArray[np.integer], target_lengths: NDArray[np.integer]) -> list[int]:

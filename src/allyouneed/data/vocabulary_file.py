@@ -46,7 +46,13 @@ class VocabularyFile(NamedTuple):
             is_one = found["format"] == self.format and found["format_version"] == self.version
         except (KeyError, TypeError):
             raise _damaged(path, self.noun, "a key is missing") from None
-        if not (is_one and _are_symbols(symbols) and is_sound(symbols, *settings)):
+        are_symbols = (
+            isinstance(symbols, list)
+            and all(isinstance(symbol, str) for symbol in symbols)
+            and tuple(symbols[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS
+            and len(set(symbols)) == len(symbols)
+        )
+        if not (is_one and are_symbols and is_sound(symbols, *settings)):
             raise ModelError(f"{path}: is not a {self.noun} that this version reads; prepare the data again")
         require_size(path, len(symbols), vocab_size)
         return symbols, settings
@@ -133,12 +139,3 @@ def require_size(path: Path, found: int, wanted: int | None) -> None:
 
 def _damaged(path: Path, noun: str, reason: object) -> ModelError:
     return ModelError(f"{path}: is damaged or not a {noun} ({reason}); take another copy")
-
-
-def _are_symbols(found: object) -> bool:
-    return (
-        isinstance(found, list)
-        and all(isinstance(symbol, str) for symbol in found)
-        and tuple(found[: len(CONTROL_SYMBOLS)]) == CONTROL_SYMBOLS
-        and len(set(found)) == len(found)
-    )
