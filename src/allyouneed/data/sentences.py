@@ -1,4 +1,4 @@
-"""Splits texts into sentences, and texts that are too long for a model into parts."""
+"""Splits texts into sentences, and sentences that are too long for a model into pieces."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,6 @@ import sentencex
 from allyouneed.data.lines import is_blank
 from allyouneed.data.sentence_ends import correct_ends
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError
 from allyouneed.language_codes import primary_language
 
@@ -73,89 +72,6 @@ def split_symbol(tokenizer: Tokenizer, text: str) -> tuple[str, str]:
     symbol = tokenizer.language_of(text)
     rest = text[len(symbol) :].lstrip() if symbol else text
     return text[: len(text) - len(rest)], rest
-
-
-class Divider:
-    """Divides texts into parts that are translated separately, as token ids.
-
-    Args:
-        tokenizer: Tokeniser of the texts.
-        max_tokens: Maximum number of tokens of a part.
-        language: Language code of the texts, as in `split_sentences`.
-        preferred_tokens: Number of tokens above which texts are cut, too, but only at the ends of sentences;
-            by default `max_tokens`.
-        sentences: Whether each sentence is a part of its own.
-        cut: Whether to cut texts that are too long: at the ends of sentences, else at the last white space
-            that fits, else between tokens. If false, texts of more than `max_tokens` are errors.
-    """
-
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        max_tokens: int,
-        language: str = "",
-        *,
-        preferred_tokens: int | None = None,
-        sentences: bool = False,
-        cut: bool = True,
-    ) -> None:
-        self._tokenizer, self._max_tokens, self._language = tokenizer, max_tokens, language
-        self._preferred_tokens = min(preferred_tokens or max_tokens, max_tokens)
-        self._sentences, self._cut = sentences, cut
-
-    def divide(self, text: str) -> Divided:
-        """The parts of a text. Each begins with the symbol for a language that the text begins with.
-
-        A sentence without letters is a part that stays as it is.
-
-        Raises:
-            DataError: The text is too long and `cut` is false, or it is not Unicode.
-        """
-        symbol, text = split_symbol(self._tokenizer, text)
-        if is_blank(text):
-            return Divided([TextPart([])], text if self._sentences else "")
-        first = self._tokenizer.encode(symbol.strip()) if symbol else []
-        whole = sentence_spans(text, self._language) if self._sentences else [(0, len(text))]
-        parts, notices, end = list[TextPart](), list[str](), 0
-        for start, stop in whole:
-            pieces, told = self._fitting(text[start:stop], len(first))
-            notices += told
-            for begin, length, ids in pieces:
-                before, end = text[end : start + begin], start + begin + length
-                kept = "" if ids else symbol + text[start + begin : end]
-                parts.append(TextPart([*first, *ids] if ids else [], before, kept))
-        if not self._sentences:  # white space around a text is the model's to write
-            return Divided([parts[0]._replace(before=""), *parts[1:]], "", tuple(notices))
-        return Divided(parts, text[end:], tuple(notices))
-
-    def _fitting(self, text: str, num_before: int) -> tuple[list[Piece], list[str]]:
-        """The pieces of a sentence, or of a whole text, that fit, and messages about a cut."""
-        ids, max_tokens = self._tokenizer.encode(text), self._max_tokens - num_before
-        if not has_letters(text):
-            return [(0, len(text), [])], []
-        is_too_long = len(ids) > max_tokens
-        if is_too_long and not self._cut:
-            raise too_long_error(len(ids), max_tokens)
-        preferred_tokens = self._preferred_tokens - num_before
-        if len(ids) <= (preferred_tokens if self._cut else max_tokens):
-            return [(0, len(text), ids)], []
-        sentences = sentence_spans(text, self._language)
-        if len(sentences) == 1 and not is_too_long:
-            return [(0, len(text), ids)], []
-        pieces: list[Piece] = []
-        for start, end in sentences:
-            sentence = text[start:end]
-            cut = (
-                encode_parts(sentence, self._tokenizer, max_tokens)
-                if has_letters(sentence)
-                else [(0, end - start, [])]
-            )
-            pieces += [(start + begin, length, ids) for begin, length, ids in cut]
-        limit = f"data.max_tokens = {self._preferred_tokens:,}"
-        if is_too_long:
-            limit = f"the maximum of {self._max_tokens:,}"
-        told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(pieces):,} parts"
-        return pieces, [told]
 
 
 def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:

@@ -81,10 +81,10 @@ def join_lines(
 
     `separators` stand before each part of a line, and after its last.
     """
-    whole = [
-        TranslatedPart(join_parts(parts, around), " ".join(_own_words(parts)))
-        for parts, around in zip(lines, separators, strict=True)
-    ]
+    whole = []
+    for parts, around in zip(lines, separators, strict=True):
+        words = [part.source.split()[part.num_repeated if place else 0 :] for place, part in enumerate(parts)]
+        whole.append(TranslatedPart(join_parts(parts, around), " ".join(chain(*words))))
     return join_parts(whole, ["", *["\n"] * (len(lines) - 1), ""])
 
 
@@ -107,12 +107,6 @@ def _join(
         _join_alignments(parts, found, separators),
         any(translation.is_cut for translation in found),
     )
-
-
-def _own_words(parts: Sequence[TranslatedPart]) -> list[str]:
-    """The words of a text in parts, without those that are repeated."""
-    repeated = [part.num_repeated if number else 0 for number, part in enumerate(parts)]
-    return [word for part, skip in zip(parts, repeated, strict=True) for word in part.source.split()[skip:]]
 
 
 def _join_alignments(

@@ -12,7 +12,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.scoring import TargetScore, score_pairs
+from allyouneed.inference.scoring import score_pairs
 from allyouneed.inference.search import length_penalty
 from allyouneed.tasks.requests import Answer, Failure, Id, ScoreRequest
 from allyouneed.tasks.translation.outputs import END_PIECE
@@ -61,25 +61,21 @@ def answer_pairs(
         if isinstance(pair, Failure) or score is None:
             yield cast(Failure, pair)  # only failures have no score
         else:
-            yield Answer(pair.id, _pair_score(score, target_tokenizer.pieces(pair.target), config))
+            tokens = [*target_tokenizer.pieces(pair.target), END_PIECE]
+            penalty = float(length_penalty(np.array(len(tokens)), config))
+            found = PairScore(score.log_prob, score.log_prob / penalty, tokens, score.token_log_probs)
+            yield Answer(pair.id, found)
 
 
 def encode_pair(
     encode_source: Encode, encode_target: Encode, request: ScoreRequest, place: str = ""
 ) -> EncodedPair:
     """Encode a pair; raises DataError whose message begins with "source" or "target" and the place."""
-    source = _encode(f"source{place}", encode_source, request.source)
-    return EncodedPair(request.id, source, _encode(f"target{place}", encode_target, request.target))
-
-
-def _encode(name: str, encode: Encode, text: str) -> list[int]:
-    try:
-        return encode(text)
-    except DataError as error:
-        raise DataError(f"{name}: {error.messages[0]}", label=error.label) from None
-
-
-def _pair_score(score: TargetScore, pieces: list[str], config: SearchConfig) -> PairScore:
-    tokens = [*pieces, END_PIECE]
-    penalty = float(length_penalty(np.array(len(tokens)), config))
-    return PairScore(score.log_prob, score.log_prob / penalty, tokens, score.token_log_probs)
+    ids = []
+    sides = ("source", encode_source, request.source), ("target", encode_target, request.target)
+    for name, encode, text in sides:
+        try:
+            ids.append(encode(text))
+        except DataError as error:
+            raise DataError(f"{name}{place}: {error.messages[0]}", label=error.label) from None
+    return EncodedPair(request.id, *ids)

@@ -164,8 +164,7 @@ class QueuedTranslator:
         check_n_best(n_best, search.mbr)
         if search.sampling or search.mbr or search.coverage_penalty:
             tell = None  # nothing is certain before the end
-        divider = self._encoder.divider(config)
-        lines = [divider.divide(line) for line in text.split("\n")]
+        lines = [self._encoder.divide(line, config) for line in text.split("\n")]
         ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix
         maker = PartMaker(self._encoder.source_tokenizer, self._encoder.target_tokenizer, search, n_best)
         plan = SearchPlan(self._engine, search, search.mbr or n_best)

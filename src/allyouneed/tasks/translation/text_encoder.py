@@ -6,8 +6,17 @@ from typing import NamedTuple
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import Divided, Divider, TextPart, lost_sentences, split_symbol, too_long_error
+from allyouneed.data.sentences import (
+    Divided,
+    Piece,
+    TextPart,
+    encode_parts,
+    sentence_spans,
+    split_symbol,
+    too_long_error,
+)
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError
 from allyouneed.tasks.requests import Answer, Failure, Id, TranslateConfig
 from allyouneed.tasks.translation.outputs import (
@@ -55,31 +64,69 @@ class TextEncoder:
         return self._encode(self.target_tokenizer, text)
 
     def prefix(self, text: str) -> list[int]:
-        """The ids of the beginning of a translation; raises DataError as `source`, or if the model takes
-        none.
-        """
+        """The ids of the beginning of a translation; raises DataError as `source`, or if none is taken."""
         ids = self.target(text)
         if ids and not self._takes_prefixes:
             raise DataError("a target prefix cannot be used with a shortlist; leave out one")
         return ids
 
-    def divider(self, config: TranslateConfig) -> Divider:
-        """The divider of texts into parts."""
-        return Divider(
-            self.source_tokenizer,
-            self.max_tokens,
-            self._data.source_language,
-            preferred_tokens=self._data.max_tokens,
-            sentences=config.split_sentences,
-            cut=config.too_long == "split",
-        )
+    def divide(self, text: str, config: TranslateConfig) -> Divided:
+        """The parts of a text that are translated separately, as `config` says.
 
-    def lost_sentences(self, text: str, translation: str, *, is_divided: bool) -> str | None:
-        """See `Translator.lost_sentences`; `is_divided`: whether texts that are too long are divided."""
-        message = lost_sentences(text, translation, self._data.source_language, self._data.target_language)
-        most = min(self.max_tokens, self._data.max_tokens) if is_divided else self.max_tokens
-        fits = message and len(self.source_tokenizer.encode(text)) <= most
-        return message if fits else None
+        Texts that are too long are cut at the ends of sentences, else at the last white space that fits, else
+        between tokens; those of more than `data.max_tokens` only at the ends of sentences. Each part begins
+        with the symbol for a language that the text begins with. A sentence without letters is a part that
+        stays as it is.
+
+        Raises:
+            DataError: The text is too long and not to be split, or it is not Unicode.
+        """
+        symbol, text = split_symbol(self.source_tokenizer, text)
+        if is_blank(text):
+            return Divided([TextPart([])], text if config.split_sentences else "")
+        first = self.source_tokenizer.encode(symbol.strip()) if symbol else []
+        spans = [(0, len(text))]
+        if config.split_sentences:
+            spans = sentence_spans(text, self._data.source_language)
+        parts, notices, end = list[TextPart](), list[str](), 0
+        for start, stop in spans:
+            pieces, told = self._fitting(text[start:stop], len(first), cut=config.too_long == "split")
+            notices += told
+            for begin, length, ids in pieces:
+                before, end = text[end : start + begin], start + begin + length
+                kept = "" if ids else symbol + text[start + begin : end]
+                parts.append(TextPart([*first, *ids] if ids else [], before, kept))
+        if not config.split_sentences:  # white space around a text is the model's to write
+            return Divided([parts[0]._replace(before=""), *parts[1:]], "", tuple(notices))
+        return Divided(parts, text[end:], tuple(notices))
+
+    def _fitting(self, text: str, num_before: int, *, cut: bool) -> tuple[list[Piece], list[str]]:
+        """The pieces of a sentence, or of a whole text, that fit, and messages about a cut."""
+        ids, max_tokens = self.source_tokenizer.encode(text), self.max_tokens - num_before
+        if not has_letters(text):
+            return [(0, len(text), [])], []
+        is_too_long = len(ids) > max_tokens
+        if is_too_long and not cut:
+            raise too_long_error(len(ids), max_tokens)
+        preferred_tokens = min(self._data.max_tokens, self.max_tokens)
+        if len(ids) <= (preferred_tokens - num_before if cut else max_tokens):
+            return [(0, len(text), ids)], []
+        sentences = sentence_spans(text, self._data.source_language)
+        if len(sentences) == 1 and not is_too_long:
+            return [(0, len(text), ids)], []
+        pieces: list[Piece] = []
+        for start, end in sentences:
+            fitting: Iterable[Piece] = [(0, end - start, [])]
+            if has_letters(text[start:end]):
+                fitting = encode_parts(text[start:end], self.source_tokenizer, max_tokens)
+            pieces += [(start + begin, length, ids) for begin, length, ids in fitting]
+        limit = (
+            f"the maximum of {self.max_tokens:,}"
+            if is_too_long
+            else f"data.max_tokens = {preferred_tokens:,}"
+        )
+        told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(pieces):,} parts"
+        return pieces, [told]
 
     def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:
         ids = tokenizer.encode(text)

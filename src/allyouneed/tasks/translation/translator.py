@@ -8,7 +8,7 @@ from typing import Literal, Unpack
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import require_counts, takes
 from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import TextPart
+from allyouneed.data.sentences import lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
 from allyouneed.inference.attention_weights import capture_attention, only_model
@@ -32,15 +32,10 @@ from allyouneed.tasks.requests import (
     require_all,
     require_one_each,
 )
-from allyouneed.tasks.translation.outputs import PartMaker, TranslatedPart, Translation, growing_texts
+from allyouneed.tasks.translation.outputs import PartMaker, Translation, growing_texts
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairScore, answer_pairs, encode_pair
 from allyouneed.tasks.translation.submission import QueuedTranslator
-from allyouneed.tasks.translation.text_encoder import (
-    EncodedText,
-    TextEncoder,
-    joined_answers,
-    parts_of,
-)
+from allyouneed.tasks.translation.text_encoder import EncodedText, TextEncoder, joined_answers, parts_of
 
 
 class Translator:
@@ -162,7 +157,10 @@ class Translator:
             translation: Its translation.
             too_long: As when it was translated.
         """
-        return self._encoder.lost_sentences(text, translation, is_divided=too_long == "split")
+        data, most = self.config.data, self._encoder.max_tokens
+        message = lost_sentences(text, translation, data.source_language, data.target_language)
+        most = min(most, data.max_tokens) if too_long == "split" else most
+        return message if message and len(self._source_tokenizer.encode(text)) <= most else None
 
     def follow(self, text: str, **search: Unpack[SearchSettings]) -> Iterator[str]:
         """Prefixes of the translation as they become certain, each longer, and finally the whole translation.
@@ -302,10 +300,9 @@ class Translator:
     def _encoded(
         self, requests: Iterable[TranslationRequest | Failure], config: TranslateConfig
     ) -> Iterator[EncodedText | Failure]:
-        divide = self._encoder.divider(config).divide
-
         def encode(request: TranslationRequest) -> EncodedText:
-            return EncodedText(request.id, divide(request.text), self._encoder.prefix(request.prefix))
+            divided = self._encoder.divide(request.text, config)
+            return EncodedText(request.id, divided, self._encoder.prefix(request.prefix))
 
         return map(partial(encoded_or_failure, encode), requests)
 
@@ -319,25 +316,15 @@ class Translator:
         check_n_best(n_best, search.mbr)
         batching = Batching(config.batch_tokens, config.batch_size, config.workers or self._workers)
         to_translate, to_answer = tee(encoded)
-        translated = self._each_translated(parts_of(to_translate), n_best, search, batching)
-        return joined_answers(to_answer, translated, self.config.data.target_language)
-
-    def _each_translated(
-        self,
-        parts: Iterable[tuple[TextPart, list[int]]],
-        n_best: int,
-        config: SearchConfig,
-        batching: Batching,
-    ) -> Iterator[TranslatedPart]:
-        first, second, again = tee(parts, 3)
+        first, second, again = tee(parts_of(to_translate), 3)
         found = generate(
             self.engine,
             (part.ids for part, _ in first),
-            config,
-            n_best=config.mbr or n_best,
+            search,
+            n_best=search.mbr or n_best,
             prefixes=(prefix for _, prefix in second),
             batching=batching,
         )
-
-        maker = PartMaker(self._source_tokenizer, self._target_tokenizer, config, n_best)
-        return (maker.part(part, hypotheses) for (part, _), hypotheses in zip(again, found, strict=False))
+        maker = PartMaker(self._source_tokenizer, self._target_tokenizer, search, n_best)
+        translated = (maker.part(part, each) for (part, _), each in zip(again, found, strict=False))
+        return joined_answers(to_answer, translated, self.config.data.target_language)
