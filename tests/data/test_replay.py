@@ -168,10 +168,13 @@ def test_a_store_with_replayed_pairs_reads_those_of_both(tmp_path: Path) -> None
     assert (alone.num_pairs, alone.num_replayed) == (2, 0)
     assert (joined.num_pairs, joined.num_replayed) == (5, 3)
     for index, (source, target, line) in enumerate([*own, *replayed]):
-        assert (joined.source(index).tolist(), joined.target(index).tolist()) == (source, target)
+        assert (joined.source.sentence(index).tolist(), joined.target.sentence(index).tolist()) == (
+            source,
+            target,
+        )
         assert joined.line_numbers[index] == line
     together = np.array([4, 0, 3, 1, 2])
-    assert joined.gather_source(together).tolist() == [
+    assert joined.source.gather(together).tolist() == [
         [16, 0, 0],
         [5, 6, 0],
         [12, 13, 14],

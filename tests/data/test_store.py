@@ -56,7 +56,7 @@ def test_what_was_written_is_read_for_any_shard_size_and_both_widths(
     store = PairStore(directory)
     assert store.num_pairs == len(pairs)
     assert [
-        (store.source(i).tolist(), store.target(i).tolist(), int(store.line_numbers[i]))
+        (store.source.sentence(i).tolist(), store.target.sentence(i).tolist(), int(store.line_numbers[i]))
         for i in range(store.num_pairs)
     ] == pairs
     assert store.source_lengths.tolist() == [len(source) for source, _, _ in pairs]
@@ -74,8 +74,8 @@ def test_gathered_sentences_equal_the_single_ones_padded(
     indices = np.array(chosen, np.int64)
     store = PairStore(directory)
     for gathered, rows in (
-        (store.gather_source(indices), [pairs[i][0] for i in chosen]),
-        (store.gather_target(indices), [pairs[i][1] for i in chosen]),
+        (store.source.gather(indices), [pairs[i][0] for i in chosen]),
+        (store.target.gather(indices), [pairs[i][1] for i in chosen]),
     ):
         longest = max(map(len, rows), default=0)
         assert gathered.dtype == np.int64
@@ -121,7 +121,7 @@ def test_ids_take_two_bytes_while_the_vocabulary_allows(
 ) -> None:
     write_store(tmp_path / "a", [([vocabulary_size - 1], [3], 1)], vocabulary_size=vocabulary_size)
     assert (tmp_path / "a" / "source-00000.bin").stat().st_size == width
-    assert PairStore(tmp_path / "a").source(0).tolist() == [vocabulary_size - 1]
+    assert PairStore(tmp_path / "a").source.sentence(0).tolist() == [vocabulary_size - 1]
 
 
 def test_facts_may_become_known_while_the_pairs_are_written(tmp_path: Path) -> None:
@@ -137,7 +137,8 @@ def test_a_long_corpus_is_written_in_pieces(tmp_path: Path) -> None:
     write_store(tmp_path / "a", iter(pairs), vocabulary_size=20, shard_tokens=3_333)
     store = PairStore(tmp_path / "a")
     assert [
-        (store.source(i).tolist(), store.target(i).tolist(), i + 1) for i in range(store.num_pairs)
+        (store.source.sentence(i).tolist(), store.target.sentence(i).tolist(), i + 1)
+        for i in range(store.num_pairs)
     ] == pairs
     assert store.line_numbers.tolist() == list(range(1, 10_001))
 
@@ -267,8 +268,8 @@ def test_long_sentences_are_written_before_many_of_them_are_held(tmp_path: Path)
     assert peak < 50_000_000
     store = PairStore(tmp_path / "long")
     assert store.num_pairs == 500
-    assert (store.source(499) == sentence).all()
-    assert (store.target(499) == sentence).all()
+    assert (store.source.sentence(499) == sentence).all()
+    assert (store.target.sentence(499) == sentence).all()
 
 
 def test_offsets_whose_differences_overflow_are_refused(directory: Path) -> None:
@@ -306,10 +307,13 @@ def test_ids_that_no_sentence_of_the_vocabulary_has_are_refused_with_their_shard
 
         store = PairStore(directory, check)
         for index in range(3):
-            assert store.source(index).ndim == store.target(index).ndim == 1
+            assert store.source.sentence(index).ndim == store.target.sentence(index).ndim == 1
 
     store = PairStore(directory)
-    largest = [max(int(side(i).max(initial=3)) for i in range(3)) for side in (store.source, store.target)]
+    largest = [
+        max(int(side(i).max(initial=3)) for i in range(3))
+        for side in (store.source.sentence, store.target.sentence)
+    ]
     read(largest[0] + 1, largest[1] + 1)
     with pytest.raises(
         ModelError, match=rf"source-0000\d\.bin: holds ids .* 3 to {largest[0] - 1} are possible"

@@ -70,7 +70,7 @@ def without_names(directory: Path) -> dict[str, bytes]:
 def decoded(store: PairStore, directory: Path) -> list[tuple[str, str]]:
     source, target = (Tokenizer.load(directory / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER))
     return [
-        (source.decode(store.source(i).tolist()), target.decode(store.target(i).tolist()))
+        (source.decode(store.source.sentence(i).tolist()), target.decode(store.target.sentence(i).tolist()))
         for i in range(store.num_pairs)
     ]
 
@@ -105,8 +105,8 @@ def test_sentencepiece_is_learned_and_read_again(tmp_path: Path, joint_vocabular
 
 def test_text_that_looks_like_control_symbols_has_no_control_ids(tmp_path: Path, files: CorpusFiles) -> None:
     prepared = prepare(tmp_path / "data", files, config=DataConfig(vocab_size=270))
-    assert prepared.train.gather_source([3]).min() > UNKNOWN
-    assert prepared.train.gather_target([3]).min() > UNKNOWN
+    assert prepared.train.source.gather([3]).min() > UNKNOWN
+    assert prepared.train.target.gather([3]).min() > UNKNOWN
 
 
 @pytest.mark.parametrize("joint_vocabulary", [True, False])
@@ -249,8 +249,8 @@ def read_everything(directory: Path) -> PreparedData:
     data = PreparedData(directory)
     for part, store in (("train", data.train), ("valid", data.valid)):
         assert store is not None
-        assert store.source(0).size
-        assert store.target(0).size
+        assert store.source.sentence(0).size
+        assert store.target.sentence(0).size
         assert store.line_numbers.size
         assert data.lines(part, "source")
         assert data.lines(part, "target")
@@ -260,9 +260,9 @@ def read_everything(directory: Path) -> PreparedData:
 @pytest.mark.parametrize(
     ("name", "read"),
     [
-        ("train/source-00000.bin", lambda data: data.train.source(3)),
-        ("train/target-00000.bin", lambda data: data.train.gather_target([0, 1])),
-        ("train/target-00000.bin", lambda data: data.train.target_counts(300)),
+        ("train/source-00000.bin", lambda data: data.train.source.sentence(3)),
+        ("train/target-00000.bin", lambda data: data.train.target.gather([0, 1])),
+        ("train/target-00000.bin", lambda data: data.train.target.counts(300)),
         ("train/line_numbers.bin", lambda data: data.train.line_numbers[0]),
         ("text/train.target", lambda data: data.lines("train", "target")),
     ],

@@ -127,7 +127,7 @@ def test_data_take_the_sub_words_and_settings_of_a_model(new_data: Path, toy_dat
     assert new.tokenizers == old.tokenizers  # to the byte, so that shortlists go on to fit
     assert new.train.num_pairs == 120
     ids = new.units.source.encode_batch(new.lines("train", "source"))
-    assert [new.train.source(index).tolist() for index in range(120)] == ids
+    assert [new.train.source.sentence(index).tolist() for index in range(120)] == ids
 
 
 @pytest.mark.parametrize(

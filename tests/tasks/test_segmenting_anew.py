@@ -33,8 +33,8 @@ def test_copies_differ_and_are_the_same_text(files: CorpusFiles, tmp_path: Path)
     data = prepare(tmp_path / "data", files, files, CONFIG)
     words = Tokenizer.load(tmp_path / "data" / SOURCE_TOKENIZER)
     assert data.train.num_pairs == 900
-    sources = [tuple(data.train.source(n).tolist()) for n in range(900)]
-    targets = [tuple(data.train.target(n).tolist()) for n in range(900)]
+    sources = [tuple(data.train.source.sentence(n).tolist()) for n in range(900)]
+    targets = [tuple(data.train.target.sentence(n).tolist()) for n in range(900)]
     for number in range(300):
         copies = slice(3 * number, 3 * number + 3)
         assert [*map(words.decode, sources[copies])] == [f"Hund und Katze {number}"] * 3
@@ -43,16 +43,16 @@ def test_copies_differ_and_are_the_same_text(files: CorpusFiles, tmp_path: Path)
     assert num_different > 200
     assert data.valid is not None
     plain = words.encode_batch([f"Hund und Katze {n}" for n in range(300)])
-    assert [data.valid.source(n).tolist() for n in range(300)] == plain
+    assert [data.valid.source.sentence(n).tolist() for n in range(300)] == plain
 
 
 def test_a_copy_that_would_be_too_long_stays_as_it_was(files: CorpusFiles, tmp_path: Path) -> None:
     plain = prepare(tmp_path / "plain", files, config=PLAIN).train
-    longest = max(len(plain.target(n)) for n in range(900))
+    longest = max(len(plain.target.sentence(n)) for n in range(900))
     config = CONFIG.replace(bpe_dropout=0.3, max_tokens=longest)
     found = prepare(tmp_path / "data", files, config=config).train
-    assert max(len(found.target(n)) for n in range(900)) == longest
-    assert sum(len(found.target(n)) > len(plain.target(n)) for n in range(900)) > 100
+    assert max(len(found.target.sentence(n)) for n in range(900)) == longest
+    assert sum(len(found.target.sentence(n)) > len(plain.target.sentence(n)) for n in range(900)) > 100
 
 
 def test_the_bytes_do_not_depend_on_workers_or_on_an_interruption(files: CorpusFiles, tmp_path: Path) -> None:

@@ -215,7 +215,10 @@ def test_the_validation_loss_is_the_mean_over_tokens_computed_sentence_by_senten
     assert corpus.valid is not None
     exact, losses = copy.deepcopy(model).double().eval(), []
     for index in range(corpus.valid.num_pairs):
-        source, target = corpus.valid.source(index).tolist(), corpus.valid.target(index).tolist()
+        source, target = (
+            corpus.valid.source.sentence(index).tolist(),
+            corpus.valid.target.sentence(index).tolist(),
+        )
         hidden = exact(torch.tensor([[*source, END]]), torch.tensor([[START, *target]]))
         gold = torch.tensor([*target, END])
         losses.append(functional.cross_entropy(exact.project(hidden)[0], gold, reduction="none"))
@@ -228,8 +231,8 @@ def test_the_validation_loss_is_that_of_forced_decoding(model: Transformer, corp
     store, indices = corpus.valid, range(corpus.valid.num_pairs)
     scores = score_targets(
         Engine(model),
-        [store.source(i).tolist() for i in indices],
-        [store.target(i).tolist() for i in indices],
+        [store.source.sentence(i).tolist() for i in indices],
+        [store.target.sentence(i).tolist() for i in indices],
     )
     log_probs = [log_prob for score in scores for log_prob in score.token_log_probs]
     assert validation_loss(model, store) == pytest.approx(-sum(log_probs) / len(log_probs), rel=1e-5)

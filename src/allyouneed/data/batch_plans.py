@@ -156,10 +156,10 @@ class Batch:
 
 def make_batch(store: PairStore, indices: Indices) -> Batch:
     """Read the pairs at `indices` from the store and add start and end symbols."""
-    target = store.gather_target(indices)
+    target = store.target.gather(indices)
     target_lengths = store.target_lengths[indices]
     return Batch(
-        source=_with_end(store.gather_source(indices), store.source_lengths[indices]),
+        source=_with_end(store.source.gather(indices), store.source_lengths[indices]),
         target_input=np.pad(target, ((0, 0), (1, 0)), constant_values=START),
         target_output=_with_end(target, target_lengths),
         num_target_tokens=int(target_lengths.sum()) + len(indices),
@@ -203,9 +203,7 @@ def _divided(longest: int, batch_tokens: int, micro_batch_tokens: int) -> tuple[
 
 
 def check_budgets(longer: NDArray[np.integer], batch_tokens: int, micro_batch_tokens: int) -> None:
-    """Raise UsageError if a pair does not fit into a micro-batch, or this into a batch; DataError without
-    pairs.
-    """
+    """Raise UsageError if a pair exceeds a micro-batch, or this a batch; DataError without pairs."""
     if micro_batch_tokens > batch_tokens:
         raise UsageError(
             f"training.micro_batch_tokens = {micro_batch_tokens} is more than training.batch_tokens ="

@@ -68,6 +68,8 @@ class PairStore:
 
     Attributes:
         num_pairs: Number of pairs.
+        source: The source sentences.
+        target: The target sentences.
         source_lengths: Number of tokens per source sentence, without control symbols: int32 (num_pairs,).
         target_lengths: The same of the target sentences.
         facts: The keys that the writer added to the header.
@@ -83,19 +85,19 @@ class PairStore:
         self.num_pairs, self.num_replayed = header.num_pairs, 0
         self.facts = header.facts
         self._line_numbers = [_File(directory / LINE_NUMBERS, STORED_INT64, header.num_pairs, when_read)]
-        self._source = _Side(directory, "source", header, when_read)
-        self._target = _Side(directory, "target", header, when_read)
-        self.source_lengths = self._source.lengths
-        self.target_lengths = self._target.lengths
+        self.source = StoreSide(directory, "source", header, when_read)
+        self.target = StoreSide(directory, "target", header, when_read)
+        self.source_lengths = self.source.lengths
+        self.target_lengths = self.target.lengths
 
     def with_replayed(self, other: "PairStore") -> "PairStore":
         """A store of these pairs, followed by those of another; both are read where they are."""
         joined = copy.copy(self)
         joined.num_pairs, joined.num_replayed = self.num_pairs + other.num_pairs, other.num_pairs
         joined._line_numbers = [*self._line_numbers, *other._line_numbers]
-        joined._source = self._source.followed_by(other._source)
-        joined._target = self._target.followed_by(other._target)
-        joined.source_lengths, joined.target_lengths = joined._source.lengths, joined._target.lengths
+        joined.source = self.source.followed_by(other.source)
+        joined.target = self.target.followed_by(other.target)
+        joined.source_lengths, joined.target_lengths = joined.source.lengths, joined.target.lengths
         return joined
 
     @property
@@ -108,32 +110,8 @@ class PairStore:
         """The text that has the line of a pair, for messages."""
         return "replayed text" if index >= self.num_pairs - self.num_replayed else "training text"
 
-    def source_counts(self, vocab_size: int) -> NDArray[np.int64]:
-        """How often each id occurs in the source sentences: (vocab_size,)."""
-        return self._source.counts(vocab_size)
 
-    def target_counts(self, vocab_size: int) -> NDArray[np.int64]:
-        """How often each id occurs in the target sentences: (vocab_size,)."""
-        return self._target.counts(vocab_size)
-
-    def source(self, index: int) -> NDArray[np.unsignedinteger]:
-        """The ids of one source sentence."""
-        return self._source.sentence(index)
-
-    def target(self, index: int) -> NDArray[np.unsignedinteger]:
-        """The ids of one target sentence."""
-        return self._target.sentence(index)
-
-    def gather_source(self, indices: ArrayLike) -> NDArray[np.int64]:
-        """Source sentences side by side, padded to the longest: int64 (rows, longest)."""
-        return self._source.gather(np.asarray(indices))
-
-    def gather_target(self, indices: ArrayLike) -> NDArray[np.int64]:
-        """Target sentences side by side, padded to the longest: int64 (rows, longest)."""
-        return self._target.gather(np.asarray(indices))
-
-
-class _Side:
+class StoreSide:
     """Reads the ids and offsets of one side through memory maps."""
 
     def __init__(self, directory: Path, side: str, header: "_Header", when_read: WhenRead) -> None:
@@ -156,7 +134,8 @@ class _Side:
         self._shard_starts = shard_bounds[:-1]
         self.lengths = lengths.astype(np.int32)
 
-    def followed_by(self, other: "_Side") -> "_Side":
+    def followed_by(self, other: "StoreSide") -> "StoreSide":
+        """These sentences and those of another store."""
         joined, end = copy.copy(self), self._offsets[-1]
         joined._offsets = np.concatenate((self._offsets, other._offsets[1:] + end))
         joined._shards = [*self._shards, *other._shards]
@@ -165,6 +144,7 @@ class _Side:
         return joined
 
     def counts(self, vocab_size: int) -> NDArray[np.int64]:
+        """How often each id occurs: (vocab_size,)."""
         counts = np.zeros(vocab_size, np.int64)
         for shard in (file.numbers for file in self._shards):
             for start in range(0, len(shard), _COUNTED_TOKENS):
@@ -172,13 +152,15 @@ class _Side:
         return counts
 
     def sentence(self, index: int) -> NDArray[np.unsignedinteger]:
+        """The ids of a sentence."""
         start, end = self._offsets[index], self._offsets[index + 1]
         shard = int(self._shard_of(start))
-        return self._shards[shard].numbers[
-            start - self._shard_starts[shard] : end - self._shard_starts[shard]
-        ]
+        first = self._shard_starts[shard]
+        return self._shards[shard].numbers[start - first : end - first]
 
-    def gather(self, indices: NDArray[np.integer]) -> NDArray[np.int64]:
+    def gather(self, indices: ArrayLike) -> NDArray[np.int64]:
+        """Sentences side by side, padded to the longest: int64 (rows, longest)."""
+        indices = np.asarray(indices)
         lengths = self.lengths[indices]
         columns = np.arange(lengths.max(initial=0))
         inside = columns < lengths[:, None]  # (rows, longest)
@@ -318,10 +300,8 @@ class PairWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is None:
-            self._write_header()
-
-    def _write_header(self) -> None:
+        if kind is not None:
+            return
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -345,7 +325,9 @@ class _SideWriter:
         self._directory, self._side = directory, side
         self._vocabulary_size, self._dtype = vocabulary_size, dtype
         self._max_shard_tokens = max_shard_tokens
-        self.shard_tokens = self._found_shards() or [0]
+        paths = (shard_path(directory, side, number) for number in count())
+        found = [_num_bytes(path) // dtype.itemsize for path in takewhile(Path.exists, paths)]
+        self.shard_tokens = found or [0]
         self._num_tokens = sum(self.shard_tokens)
         if not _num_bytes(offsets_path(directory, side)):
             _append(offsets_path(directory, side), np.zeros(1, STORED_INT64))
@@ -370,12 +352,6 @@ class _SideWriter:
             self.shard_tokens.append(0)
         _append(offsets_path(self._directory, self._side), (self._num_tokens + ends).astype(STORED_INT64))
         self._num_tokens += len(ids)
-
-    def _found_shards(self) -> list[int]:
-        """The number of tokens in each shard that is there."""
-        paths = (shard_path(self._directory, self._side, number) for number in count())
-        found = takewhile(Path.exists, paths)
-        return [_num_bytes(path) // self._dtype.itemsize for path in found]
 
 
 def _num_bytes(path: Path) -> int:

@@ -105,7 +105,7 @@ def _linked(store: PairStore, target_vocab_size: int, max_links: int) -> Iterato
     for chunk in np.split(
         sentences, _bounds(store.source_lengths[sentences], store.target_lengths[sentences])
     ):
-        source, target = store.gather_source(chunk), store.gather_target(chunk)
+        source, target = store.source.gather(chunk), store.target.gather(chunk)
         with_empty_word = np.pad(source, ((0, 0), (1, 0)), constant_values=PADDING)
         is_token = np.pad(source != PADDING, ((0, 0), (1, 0)), constant_values=True)
         links = with_empty_word[:, None, :] * target_vocab_size + target[:, :, None]

@@ -1,6 +1,6 @@
 """Vocabulary shortlists: a small set of target tokens for each source (Jean et al. 2015, section 3.3)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -21,7 +21,6 @@ DEFAULT_TRANSLATIONS = 50
 DEFAULT_FREQUENT = 100
 _FILE = "shortlist.safetensors"
 _CONTROL_SYMBOLS = range(UNKNOWN + 1)
-_READ_AT_ONCE = 4_096
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,9 @@ class Shortlist:
         kept = table.best(translations, source_vocab_size)
         if len(set(tokenizers.values())) == 1:
             kept = np.column_stack([kept, np.arange(source_vocab_size, dtype=np.int32)])
-        order = np.argsort(-_target_counts(store, target_vocab_size), kind="stable")
+        counts = store.target.counts(target_vocab_size)
+        counts[list(_CONTROL_SYMBOLS)] = 0
+        order = np.argsort(-counts, kind="stable")
         return cls(kept, order[:frequent].astype(np.int32), target_vocab_size, tokenizers)
 
     @classmethod
@@ -125,16 +126,3 @@ class Shortlist:
         """Target tokens allowed for a source, ascending, control symbols first."""
         always = [_CONTROL_SYMBOLS, self.frequent]
         return np.unique(np.concatenate([*always, self.translations[source].ravel()])).astype(np.int64)
-
-
-def _target_counts(store: PairStore, target_vocab_size: int) -> NDArray[np.int64]:
-    """Count the occurrences of each target token."""
-    return sum(_chunk_counts(store, target_vocab_size), np.zeros(target_vocab_size, np.int64))
-
-
-def _chunk_counts(store: PairStore, target_vocab_size: int) -> Iterator[NDArray[np.int64]]:
-    for start in range(0, store.num_pairs, _READ_AT_ONCE):
-        ids = store.gather_target(range(start, min(start + _READ_AT_ONCE, store.num_pairs)))
-        counts = np.bincount(ids.ravel(), minlength=target_vocab_size)
-        counts[list(_CONTROL_SYMBOLS)] = 0  # padding and other control symbols do not count
-        yield counts

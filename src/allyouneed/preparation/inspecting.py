@@ -132,8 +132,7 @@ class Inspection:
     most_repeated: list[NotablePair]
     longest: list[NotablePair]
     oddest: list[NotablePair]
-    """Pairs whose lengths fit worst, by Gale and Church's distance (1993); empty if the sides are not
-    alike."""
+    """Pairs whose lengths fit worst, by Gale and Church's distance (1993); none if sides are not alike."""
     padding: Mapping[int, float]
     """Tokens per side of a micro-batch -> share of padding among the tokens that are computed."""
 
@@ -172,8 +171,8 @@ def inspect(
 
 
 def _vocabularies(prepared: PreparedData) -> dict[str, VocabularyUse]:
-    source = prepared.train.source_counts(prepared.source_vocab_size)
-    target = prepared.train.target_counts(prepared.target_vocab_size)
+    source = prepared.train.source.counts(prepared.source_vocab_size)
+    target = prepared.train.target.counts(prepared.target_vocab_size)
     if prepared.units.source is prepared.units.target:
         return {"both sides": VocabularyUse(source + target)}
     return {"source": VocabularyUse(source), "target": VocabularyUse(target)}
@@ -289,18 +288,11 @@ def _first(keys: NDArray[Any], num: int) -> NDArray[np.intp]:
 
 
 def _padding(store: PairStore) -> dict[int, float]:
-    longest = int(max(store.source_lengths.max(), store.target_lengths.max())) + 1
-    return {size: _padding_share(store, size) for size in _MICRO_BATCH_TOKENS if size >= longest}
-
-
-def _padding_share(store: PairStore, micro_batch_tokens: int) -> float:
-    plan = plan_epoch(
-        store.source_lengths,
-        store.target_lengths,
-        batch_tokens=TrainingConfig().batch_tokens,
-        micro_batch_tokens=micro_batch_tokens,
-        seed=1,
-        epoch=0,
-    )
-    batches = list(chain.from_iterable(map(plan.batch, range(plan.num_batches))))
-    return padding_share(store.source_lengths, store.target_lengths, batches)
+    lengths, batch_tokens = (store.source_lengths, store.target_lengths), TrainingConfig().batch_tokens
+    longest, shares = int(max(side.max() for side in lengths)) + 1, {}
+    for size in _MICRO_BATCH_TOKENS:
+        if size >= longest:
+            plan = plan_epoch(*lengths, batch_tokens=batch_tokens, micro_batch_tokens=size, seed=1, epoch=0)
+            batches = list(chain.from_iterable(map(plan.batch, range(plan.num_batches))))
+            shares[size] = padding_share(*lengths, batches)
+    return shares
