@@ -246,9 +246,7 @@ class LineDecoder:
 
 
 def likewise(numbers: Iterable[int]) -> str:
-    """The end of a message about a line that is true of others, too; reads their numbers as far as worth
-    it.
-    """
+    """The end of a message about a line that is true of others, too, whose numbers it reads."""
     found: list[int] = []
     with contextlib.suppress(UserError):  # another fault, at which the reading ends, does not hide this one
         for number in islice(numbers, MAX_REPORTED):

@@ -14,13 +14,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike
 
-from allyouneed.data.batch_plans import (
-    Indices,
-    PlannedBatch,
-    Position,
-    cut,
-    order_by_length,
-)
+from allyouneed.data.batch_plans import Indices, PlannedBatch, Position, cut, order_by_length
 from allyouneed.data.schedule import BatchSchedule
 from allyouneed.errors import UsageError
 

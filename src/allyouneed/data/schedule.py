@@ -6,7 +6,6 @@ block. So planning takes time and memory for one block, and a step number is eno
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -37,11 +36,6 @@ _OF_RUNS = 1 << 62
 """Added to the seed of the runs, so that no order is drawn twice."""
 
 
-class _Budgets(TypedDict):
-    batch_tokens: int
-    micro_batch_tokens: int
-
-
 class BatchSchedule:
     """The global batches of a training run, epoch after epoch.
 
@@ -63,7 +57,7 @@ class BatchSchedule:
         block_pairs: int = 0,
     ) -> None:
         self._source, self._target = np.asarray(source_lengths), np.asarray(target_lengths)
-        self._budgets: _Budgets = {"batch_tokens": batch_tokens, "micro_batch_tokens": micro_batch_tokens}
+        self._budgets = {"batch_tokens": batch_tokens, "micro_batch_tokens": micro_batch_tokens}
         self._seed = seed
         num_pairs = len(self._source)
         bits = np.random.PCG64(np.random.SeedSequence((seed + _OF_RUNS, num_pairs)))

@@ -37,9 +37,7 @@ class SubwordDropout:
         self._known: dict[tuple[bytes, int], bytes] = {}
 
     def applied(self, sentences: Sentences, places: NDArray[np.uint64]) -> Sentences:
-        """The same sentences in other sub-words; `places` has a number for each, which decides:
-        (sentences,).
-        """
+        """The same sentences in other sub-words; `places`, a number for each, decide: (sentences,)."""
         ids, ends = sentences.ids, sentences.lengths.cumsum()
         is_begin = self._begins[ids]
         is_begin[(ends - sentences.lengths)[sentences.lengths > 0]] = True

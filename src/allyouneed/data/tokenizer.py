@@ -105,9 +105,14 @@ class Tokenizer:
             DiskError: There is no permission to read the file.
         """
         description = read_json(path, "tokeniser")
+        kind = description.get("kind") if isinstance(description, dict) else None
         try:
-            tokenizer = _of(description)
-        except ValueError as error:
+            if isinstance(kind, str) and kind in _OTHER_KINDS:
+                of_kind: type[Any] = pkgutil.resolve_name(_OTHER_KINDS[kind])
+                tokenizer: Tokenizer = of_kind.from_description(description)
+            else:
+                tokenizer = Tokenizer(rebuilt(description))
+        except ValueError as error:  # says why this program did not write it
             raise ModelError(
                 f"{path}: is not a tokeniser that allyouneed has made: {error}; prepare the data again"
             ) from None
@@ -203,9 +208,7 @@ class Tokenizer:
         return text.replace("\n", " ").replace("\r", " ")
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
-        """The printable form of each id: `▁` for a space, `<0xC3>` for part of a character or a control
-        character.
-        """
+        """The printable form of each id: `▁` for a space, `<0xC3>` for what cannot be printed alone."""
         return [self._piece(token) for token in ids]
 
     def spans(self, ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -268,18 +271,6 @@ class Tokenizer:
         if token < len(CONTROL_SYMBOLS):
             return CONTROL_SYMBOLS[token]
         return "".join(map(_in_print, self.content(token).decode(errors="surrogateescape")))
-
-
-def _of(description: object) -> Tokenizer:
-    """The tokeniser that a file describes; raises ValueError, and says why, if this program did not write
-    it.
-    """
-    kind = description.get("kind") if isinstance(description, dict) else None
-    if isinstance(kind, str) and kind in _OTHER_KINDS:
-        of_kind: type[Any] = pkgutil.resolve_name(_OTHER_KINDS[kind])
-        tokenizer: Tokenizer = of_kind.from_description(description)
-        return tokenizer
-    return Tokenizer(rebuilt(description))
 
 
 def _in_print(character: str) -> str:

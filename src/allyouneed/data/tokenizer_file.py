@@ -73,9 +73,7 @@ def assemble(model: models.Model, kind: TokenizerKind) -> tokenizers.Tokenizer:
 
 
 def rebuilt(description: object) -> tokenizers.Tokenizer:
-    """The tokeniser that a JSON file describes; raises ValueError, and says why, if it is not of this
-    program.
-    """
+    """The tokeniser that a JSON file describes; raises ValueError, and says why, if it is not ours."""
     kind = next((kind for kind, known in _frames().items() if _is_alike(_frame(description), known)), None)
     if kind is None or not isinstance(description, dict):
         raise ValueError("it has other parts than ours")

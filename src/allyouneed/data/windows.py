@@ -35,12 +35,17 @@ def read_windows(
         DataError: The stream is a directory.
         DiskError: The stream cannot be read.
     """
-    counts = LineCounts()
-    decoder, splitter = LineDecoder(name, counts, max_line_bytes), _LineSplitter(max_line_bytes)
-    window: list[Line] = []
-    num_bytes = 0
+    counts, window, num_bytes = LineCounts(), list[Line](), 0
+    decoder = LineDecoder(name, counts, max_line_bytes)
+    begun = bytearray()  # a line without its end
     for block in _blocks(stream, name, counts):
-        window += map(decoder.decode, splitter.feed(block))
+        *ended, rest = block.split(b"\n")
+        if ended:
+            ended[0] = bytes(begun) + ended[0]
+            begun.clear()
+        window += (decoder.decode(line if len(line) <= max_line_bytes else None) for line in ended)
+        if len(begun) <= max_line_bytes:
+            begun += rest
         num_bytes += len(block)
         while len(window) >= window_lines:
             yield window[:window_lines]
@@ -48,7 +53,9 @@ def read_windows(
         if window and (not block or num_bytes >= window_bytes):
             yield window
             window, num_bytes = [], 0
-    if window := [*window, *map(decoder.decode, splitter.end())]:
+    if begun:
+        window.append(decoder.decode(bytes(begun) if len(begun) <= max_line_bytes else None))
+    if window:
         yield window
 
 
@@ -69,36 +76,3 @@ def _pauses(stream: BinaryIO) -> bool:
         return not select.select([stream], [], [], PAUSE_SECONDS)[0]
     except OSError:  # a stream in memory has nothing to wait for
         return False
-
-
-class _LineSplitter:
-    """Splits bytes into lines without their line feeds; a line that is too long becomes None."""
-
-    def __init__(self, max_line_bytes: int) -> None:
-        self._max_line_bytes = max_line_bytes
-        self._begun = bytearray()
-        self._too_long = False
-
-    def feed(self, block: bytes) -> Iterator[bytes | None]:
-        *ends, begun = block.split(b"\n")
-        for end in ends:
-            self._add(end)
-            yield self._take()
-        self._add(begun)
-
-    def end(self) -> Iterator[bytes | None]:
-        if self._begun or self._too_long:
-            yield self._take()
-
-    def _add(self, piece: bytes) -> None:
-        self._too_long |= len(self._begun) + len(piece) > self._max_line_bytes
-        if self._too_long:
-            self._begun.clear()
-        else:
-            self._begun += piece
-
-    def _take(self) -> bytes | None:
-        line = None if self._too_long else bytes(self._begun)
-        self._begun.clear()
-        self._too_long = False
-        return line

@@ -20,7 +20,7 @@ from allyouneed.config.run import DataConfig
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.tasks.task import Units, Vocabulary, encode_corpus
+from allyouneed.tasks.task import Units, Vocabulary
 
 _SIZE, _LENGTH, _ID = np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u4")
 
@@ -43,19 +43,21 @@ class SideEncoder:
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """The ids of texts, and which of them are in the language."""
-        return self._with_filter(encode_corpus(self._vocabulary, texts), texts)
+        if isinstance(self._vocabulary, Tokenizer):
+            sentences = self._vocabulary.encode_corpus(texts)
+        else:
+            sentences = Sentences.of(self._vocabulary.encode_batch(texts))
+        passes = np.ones(len(texts), np.bool_)
+        if self._filter:
+            passes = np.fromiter(map(self._filter.passes, texts), np.bool_, len(texts))
+        return EncodedTexts(sentences, passes)
 
     def encode_lines(self, content: bytes) -> EncodedTexts:
         """The ids of lines in UTF-8, each of which ends with a line feed; see `encode`."""
         if self._filter or not isinstance(self._vocabulary, Tokenizer):
             return self.encode(content.decode().split("\n")[:-1])
-        return self._with_filter(self._vocabulary.encode_lines(content), ())
-
-    def _with_filter(self, sentences: Sentences, texts: Sequence[str]) -> EncodedTexts:
-        num_texts = len(sentences.lengths)
-        if not self._filter:
-            return EncodedTexts(sentences, np.ones(num_texts, np.bool_))
-        return EncodedTexts(sentences, np.fromiter(map(self._filter.passes, texts), np.bool_, num_texts))
+        sentences = self._vocabulary.encode_lines(content)
+        return EncodedTexts(sentences, np.ones(len(sentences.lengths), np.bool_))
 
 
 def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[SideEncoder, SideEncoder]:
@@ -65,9 +67,7 @@ def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[SideEnco
 
 
 def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[str]) -> None:
-    """Ask for the ids of pairs; raises ValueError, and writes nothing, if a text has a line feed, or half a
-    surrogate pair.
-    """
+    """Ask for the ids of pairs; raises ValueError, and writes nothing, if a text cannot be sent as a line."""
     sides = ["\n".join(side) for side in (sources, targets)]
     if any(text.count("\n") >= len(sources) for text in sides):
         raise ValueError("a text has a line feed")

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Self
 
 from allyouneed.data.corpus import CleaningReport
 from allyouneed.storage.publish import sync, write_text
-from allyouneed.tasks.task import Units
 
 UNFINISHED = "unfinished.json"
 EVERY_CHUNKS, FIRST_CHUNKS = 64, 10
@@ -30,12 +29,6 @@ class Milestone(NamedTuple):
     """Number of training examples, if that is known."""
     report: CleaningReport
     """The findings of writing the chunks."""
-
-    @classmethod
-    def at_begin(cls, units: Units, num_examples: int | None) -> Self:
-        """The milestone once the units are saved."""
-        sizes = units.source.vocab_size, units.target.vocab_size
-        return cls(0, sizes, num_examples, CleaningReport())
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Self:

@@ -1,7 +1,7 @@
 """Writes a part of DATA: the ids and the cleaned text of its pairs, as often as each is wanted."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -133,8 +133,9 @@ class PartWriter:
             source = self._segmented(self._dropouts[0], source, places)
             target = self._segmented(self._dropouts[1], target, mixed(places))
         self._ids.add(source, target, numbers)
-        if num_unknown := _num_with_unknown_units(target):
-            self.report.notes[_UNKNOWN_UNITS] += num_unknown
+        if (unknown := (target.ids == UNKNOWN).nonzero()[0]).size:
+            with_some = np.unique(np.searchsorted(target.lengths.cumsum(), unknown, side="right"))
+            self.report.notes[_UNKNOWN_UNITS] += len(with_some)
         pairs = [chunk.pairs[index] for index in wanted.tolist()]
         self._sources.write(encode_lines([pair.source for pair in pairs]))
         self._targets.write(encode_lines([pair.target for pair in pairs]))
@@ -175,7 +176,10 @@ class PartWriter:
         if not self._weights:
             return kept.nonzero()[0]
         weights = np.array([self._weights.get(pair.file, 1.0) for pair in chunk.pairs])
-        copies = np.floor(weights + _drawn(chunk.line_numbers)).astype(np.intp) * kept
+        drawn = (
+            mixed(chunk.line_numbers) >> np.uint64(11)
+        ) / 2.0**53  # from 0 to 1 for each place in the text
+        copies = np.floor(weights + drawn).astype(np.intp) * kept
         self._drop(chunk, kept & (copies == 0), DropReason.WEIGHT)
         if num_more := int((copies - 1).clip(0).sum()):
             self.report.notes[_COPIED] += num_more
@@ -205,14 +209,3 @@ def without_repeats(chunks: Iterator[Chunk], report: CleaningReport) -> Iterator
         for index in (~is_new).nonzero()[0].tolist():
             report.drop(DropReason.REPEAT, chunk.pairs[index])
         yield chunk if is_new.all() else chunk.where(is_new)
-
-
-def _drawn(line_numbers: Sequence[int]) -> NDArray[np.float64]:
-    """A number from 0 to 1 for each place in the text."""
-    drawn: NDArray[np.float64] = (mixed(line_numbers) >> np.uint64(11)) / 2.0**53
-    return drawn
-
-
-def _num_with_unknown_units(sentences: Sentences) -> int:
-    places = (sentences.ids == UNKNOWN).nonzero()[0]
-    return len(np.unique(np.searchsorted(sentences.lengths.cumsum(), places, side="right")))

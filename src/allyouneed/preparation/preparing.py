@@ -9,7 +9,7 @@ import gc
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,7 @@ Watch = Callable[[str, int | None], AbstractContextManager[Advance]]
 """Shows the progress of a phase, given its name and its number of examples, if that is known."""
 
 
-@contextmanager
-def _unwatched(phase: str, total: int | None) -> Iterator[Advance]:
-    yield lambda count: None
-
-
 NO_FILES = CorpusFiles()
-PAPER_DATA = DataConfig()
 
 
 def prepare(
@@ -56,7 +50,7 @@ def prepare(
     *,
     tokenizer_from: Path | str | None = None,
     num_workers: int | Cluster | None = None,
-    watch: Watch = _unwatched,
+    watch: Watch = lambda phase, total: nullcontext(lambda count: None),
 ) -> PreparedData:
     """Clean the text, learn units from the training part, encode, and publish the result as `directory`.
 
@@ -82,12 +76,14 @@ def prepare(
     """
     require_free(directory := Path(directory))
     model = None if tokenizer_from is None else _model(tokenizer_from)
-    config = config or (model.config.data if model else PAPER_DATA)
+    config = config or (model.config.data if model else DataConfig())
     if model:
         model.require_tokenizers_of(config)
     task = task_named(config.task)
     _require_usable(train, config, num_workers)
-    versions = _versions_of(train, valid)
+    for reader in (train, valid):
+        reader.read(CleaningReport())  # reports missing files
+    versions = _versions([*train.all_files, *valid.all_files])
     _require_pairs(valid, task.examples, say)
     request = _request(config, train, versions, model)
     facts: dict[str, Any] = {}
@@ -142,7 +138,8 @@ def _units(
         units = model.units if model else task.learn_units(text)
     units.save(directory)
     (directory / "text").mkdir()
-    journal.begin(Milestone.at_begin(units, text.num_examples))
+    sizes = units.source.vocab_size, units.target.vocab_size
+    journal.begin(Milestone(0, sizes, text.num_examples, CleaningReport()))
     return units
 
 
@@ -150,13 +147,6 @@ def _model(path: Path | str) -> "InitialModel":
     from allyouneed.runs.initial_model import InitialModel  # which loads PyTorch
 
     return InitialModel.read(path)
-
-
-def _versions_of(*readers: Reader) -> dict[Path, _Version]:
-    """The versions of all files, after a missing one has been reported."""
-    for reader in readers:
-        reader.read(CleaningReport())
-    return _versions([file for reader in readers for file in reader.all_files])
 
 
 def _require_unchanged(versions: Mapping[Path, _Version]) -> None:

@@ -68,11 +68,6 @@ class Pieces:
         groups = [(first, first + per_word) for first in range(0, len(pieces), per_word or 1)]
         return cls(text, list(pieces), offsets, groups)
 
-    @classmethod
-    def of_symbols(cls, symbols: Sequence[str]) -> Self:
-        """Symbols such as the brackets of a tree, each both a piece and a word."""
-        return cls.of_words(symbols, symbols)
-
 
 @dataclass(frozen=True)
 class Word:
@@ -209,12 +204,7 @@ class Selection:
     """Words whose lines are drawn; if empty, those of all words."""
 
 
-def look_into(
-    weights: AttentionWeights,
-    source: Pieces,
-    target: Pieces,
-    config: RunConfig,
-) -> Attention:
+def look_into(weights: AttentionWeights, source: Pieces, target: Pieces, config: RunConfig) -> Attention:
     """Combine attention weights with the texts that were read and written, and link their words.
 
     Raises:

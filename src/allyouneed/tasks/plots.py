@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,7 +113,7 @@ def plot_attention(
     figure.supxlabel("attended token")
     figure.supylabel("attending token")
     figure.colorbar(image, ax=figure.axes, label="attention weight", aspect=30)
-    save_figure(figure, path)
+    save_figure(figure, path, dpi=100)
 
 
 def plot_f1_by_length(scores: BracketScores, path: Path) -> None:
@@ -203,27 +203,18 @@ def any_character() -> Iterator[None]:
         yield
 
 
-def save_figure(
-    figure: Figure,
-    path: Path,
-    form: str = "png",
-    dpi: int = 100,
-    bbox_inches: str | None = None,
-    metadata: Mapping[str, None] | None = None,
-) -> None:
+def save_figure(figure: Figure, path: Path, form: str = "png", **options: Any) -> None:
     """Save a figure, replacing the file at `path` atomically, so that viewers never see half a picture.
 
     Args:
         figure: The figure to save.
         path: The file to write.
         form: File format: png, svg or pdf.
-        dpi: Pixels per inch of a PNG.
-        bbox_inches: As for `savefig`; `tight` cuts margins.
-        metadata: As for `savefig`.
+        **options: As for `savefig`: pixels per inch, margins, metadata.
 
     Raises:
         UsageError: `path` is a pipe or a device.
         DiskError: The file could not be written.
     """
     with any_character(), replaced_file(path) as aside:
-        figure.savefig(aside, format=form, dpi=dpi, bbox_inches=bbox_inches, metadata=metadata)
+        figure.savefig(aside, format=form, **options)

@@ -182,6 +182,5 @@ def check_n_best(n_best: int, mbr: int | None) -> None:
     require_counts(n_best=n_best)
     if mbr is not None and n_best > mbr:
         raise UsageError(
-            f"n_best {n_best}: mbr draws only {mbr} samples; raise mbr",
-            settings=["n_best", "mbr"],
+            f"n_best {n_best}: mbr draws only {mbr} samples; raise mbr", settings=["n_best", "mbr"]
         )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
-from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.errors import DataError
@@ -120,13 +119,6 @@ class Vocabulary(Protocol):
 
     def save(self, path: Path) -> None:
         """Write the vocabulary to a file that its class can load."""
-
-
-def encode_corpus(vocabulary: Vocabulary, texts: Sequence[str]) -> Sentences:
-    """The ids of each text, without control symbols, as fast as the vocabulary can."""
-    if isinstance(vocabulary, Tokenizer):
-        return vocabulary.encode_corpus(texts)
-    return Sentences.of(vocabulary.encode_batch(texts))
 
 
 class Units(NamedTuple):

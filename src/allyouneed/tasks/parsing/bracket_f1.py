@@ -4,7 +4,7 @@ https://nlp.cs.nyu.edu/evalb/. Words that the gold tree tags as punctuation are 
 empty constituents and the root `TOP` do not count, and `ADVP` equals `PRT`.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -135,8 +135,8 @@ class BracketScores:
     """Counts summed over sentences."""
 
     brackets: Brackets = field(default_factory=Brackets)
-    by_label: dict[str, Brackets] = field(default_factory=dict)
-    by_length: dict[int, Brackets] = field(default_factory=dict)
+    by_label: dict[str, Brackets] = field(default_factory=lambda: defaultdict(Brackets))
+    by_length: dict[int, Brackets] = field(default_factory=lambda: defaultdict(Brackets))
     """Length of a sentence in tens of words -> brackets; 0 stands for 1 to 10 words."""
     num_by_length: Counter[int] = field(default_factory=Counter)
     """Length of a sentence in tens of words -> number of sentences."""
@@ -151,9 +151,9 @@ class BracketScores:
         """Add the counts of one more sentence."""
         self.brackets += sentence.brackets
         for label, brackets in sentence.by_label.items():
-            self.by_label.setdefault(label, Brackets()).__iadd__(brackets)
+            self.by_label[label] += brackets
         tens = (sentence.length - 1) // 10
-        self.by_length.setdefault(tens, Brackets()).__iadd__(sentence.brackets)
+        self.by_length[tens] += sentence.brackets
         self.num_by_length[tens] += 1
         self.num_sentences += 1
         self.num_with_words += sentence.num_words > 0

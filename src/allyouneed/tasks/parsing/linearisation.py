@@ -41,8 +41,11 @@ def linearise(tree: Tree, tags: Tags = "normalised", brackets: Brackets = "label
             constituents that open before a word, `(` if there are none, and one for the number that end
             after it, with the word's own symbol between them unless that is `XX`.
     """
-    symbols = []
-    around = labels_around_words(_without_root(tree), len(tree.words))
+    symbols, constituents = [], tree.constituents
+    inner = constituents[1:]
+    if inner and inner[0].label != ROOT and inner[0].end - inner[0].start == len(tree.words):
+        constituents = inner  # without the root, as the one inside it covers the same words
+    around = labels_around_words(constituents, len(tree.words))
     for word, tag, (begun, ended) in zip(tree.words, tree.tags, around, strict=True):
         symbol = {"normalised": WORD, "endings": ending(word)}.get(tags, tag)
         if brackets == "joined":
@@ -89,13 +92,6 @@ def ending(word: str) -> str:
     """The last letter of a word, in lower case; `0` for a digit, `XX` for anything else."""
     last = word[-1].lower()
     return "0" if last in string.digits else last if last in ENDINGS else WORD
-
-
-def _without_root(tree: Tree) -> tuple[Constituent, ...]:
-    """The constituents, without the root if the one inside it covers the same words."""
-    inner = tree.constituents[1:]
-    covered = inner and inner[0].label != ROOT and inner[0].end - inner[0].start == len(tree.words)
-    return inner if covered else tree.constituents
 
 
 class BuiltTree(NamedTuple):

@@ -221,11 +221,7 @@ class Parser:
         return next(self.attentions([sentence], None if tree is None else [tree], for_page=for_page))
 
     def attentions(
-        self,
-        sentences: Sequence[TextOrWords],
-        trees: Sequence[str] | None = None,
-        *,
-        for_page: bool = False,
+        self, sentences: Sequence[TextOrWords], trees: Sequence[str] | None = None, *, for_page: bool = False
     ) -> Iterator[Attention]:
         """The attention weights of each sentence, as text or words; all are parsed first, in batches.
 
@@ -259,7 +255,9 @@ class Parser:
                 require_few_weights(model.config, source, target)
             weights = capture_attention(model, source, target)
             symbols = [as_shown(self.vocabulary.symbols[token]) for token in target]
-            yield look_into(weights, self._pieces(words, source), Pieces.of_symbols(symbols), self.config)
+            yield look_into(
+                weights, self._pieces(words, source), Pieces.of_words(symbols, symbols), self.config
+            )
 
     def _pieces(self, words: Sequence[str], ids: Sequence[int]) -> Pieces:
         if isinstance(self._tokenizer, WordFeatures):

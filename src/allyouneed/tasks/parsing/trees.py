@@ -58,7 +58,9 @@ def recognised(
     """The words of a tree, as spelled in the file, without lemmas, and its tags: `TRACE` or `CODE` for each
     node that is no word. `notes` counts findings.
     """
-    historical = _has_id(words, tags, constituents)
+    # Whether the outermost bracket ends with the ID of a sentence, as in treebanks for CorpusSearch.
+    ends_with_id = tags[-1] == "ID" and re.search(r"[\d,]", words[-1]) is not None
+    historical = ends_with_id and all(end < len(words) for _, _, end in constituents[1:])
     marked = [_marked_tag(word, tag, historical) for word, tag in zip(words, tags, strict=True)]
     for label, start, end in constituents:
         if label in CODES:
@@ -71,12 +73,6 @@ def recognised(
     if num_lemmas := sum(words[place] != word for place, word in found.items()):
         notes["lemmas removed from words"] += num_lemmas
     return [found.get(place, word) for place, word in enumerate(words)], marked
-
-
-def _has_id(words: Sequence[str], tags: Sequence[str], constituents: Sequence[Constituent]) -> bool:
-    """Whether the outermost bracket ends with the ID of a sentence, as in treebanks for CorpusSearch."""
-    is_in_root = all(end < len(words) for _, _, end in constituents[1:])
-    return tags[-1] == "ID" and re.search(r"[\d,]", words[-1]) is not None and is_in_root
 
 
 def _marked_tag(word: str, tag: str, historical: bool) -> str:

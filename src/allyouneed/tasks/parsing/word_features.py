@@ -45,20 +45,8 @@ def _rare(word: str) -> str:
     return f"rare {_shape(word)}~{suffix}"
 
 
-def _rare_shape(word: str) -> str:
-    return f"rare {_shape(word)}"
-
-
 def _ending(num_letters: int) -> Level:
     return lambda word: f"ending {_shape(word)}~{_small(word)[-num_letters:]}"
-
-
-def _ending_shape(word: str) -> str:
-    return f"ending {_shape(word)}"
-
-
-def _small_form(word: str) -> str:
-    return form(_small(word))
 
 
 def _beginning(num_letters: int) -> Level:
@@ -70,11 +58,11 @@ def _small(word: str) -> str:
     return re.sub(r"\d", "0", word.lower())
 
 
-_WORD: Final[tuple[Level, ...]] = (form, _rare, _rare_shape)
+_WORD: Final[tuple[Level, ...]] = (form, _rare, lambda word: f"rare {_shape(word)}")
 _FEATURES: Final[tuple[tuple[Level, ...], ...]] = (
     _WORD,
-    (_ending(3), _ending(2), _ending(1), _ending_shape),
-    (_small_form, _beginning(3), _beginning(2), _beginning(1), _beginning(0)),
+    (*map(_ending, (3, 2, 1)), lambda word: f"ending {_shape(word)}"),
+    (lambda word: form(_small(word)), *map(_beginning, (3, 2, 1, 0))),
     _WORD,
 )
 """For each id of a word, its possible features, the finest first."""
