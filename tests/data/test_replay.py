@@ -12,7 +12,7 @@ from tests.data.test_batch_plans import Lengths, caption_like_lengths
 from tests.stores import write_store
 
 from allyouneed.data.batch_plans import PlannedBatch
-from allyouneed.data.replay import ReplaySchedule
+from allyouneed.data.schedule import ReplaySchedule
 from allyouneed.data.store import PairStore
 from allyouneed.errors import UsageError
 

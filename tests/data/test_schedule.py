@@ -8,8 +8,7 @@ import pytest
 
 from allyouneed.data import schedule as module
 from allyouneed.data.batch_plans import PlannedBatch, num_batches_of, plan_epoch
-from allyouneed.data.replay import ReplaySchedule
-from allyouneed.data.schedule import BatchSchedule
+from allyouneed.data.schedule import BatchSchedule, ReplaySchedule
 from allyouneed.errors import UsageError
 
 NUM_PAIRS, BUDGETS = 5_000, {"batch_tokens": 900, "micro_batch_tokens": 250}

@@ -73,7 +73,8 @@ def read_each_line(
     """
     counts = LineCounts() if counts is None else counts
     for found in read_lines_or_errors(source, counts, max_line_bytes=max_line_bytes, allow_nul=allow_nul):
-        yield Line(counts.num_lines, *((found,) if isinstance(found, str) else ("", found)))
+        text, error = (found, None) if isinstance(found, str) else ("", found)
+        yield Line(counts.num_lines, text, error)
 
 
 def read_lines(

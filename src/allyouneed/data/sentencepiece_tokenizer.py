@@ -218,12 +218,11 @@ class SentencePieceTokenizer(Tokenizer):
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to one line of text; see `Tokenizer.decode`."""
         tokens = [token for token in ids if token > UNKNOWN]
-        names = [
-            (self._names[token], token in self._known) for token in tokens
-        ]  # others are left as they are
-        text: str = self._processor.decode_pieces(
-            [n if known else n.replace(_SPACE, " ") for n, known in names]
-        )
+        pieces = [  # the library leaves those alone that its model does not have
+            self._names[token] if token in self._known else self._names[token].replace(_SPACE, " ")
+            for token in tokens
+        ]
+        text: str = self._processor.decode_pieces(pieces)
         if tokens and tokens[0] not in self._known:
             text = text.removeprefix(" ")
         return text.replace("\n", " ").replace("\r", " ")

@@ -12,8 +12,7 @@ import torch
 
 from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.batch_plans import PlannedBatch
-from allyouneed.data.replay import ReplaySchedule
-from allyouneed.data.schedule import BatchSchedule
+from allyouneed.data.schedule import BatchSchedule, ReplaySchedule
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, say
 from allyouneed.hardware.machine import environment, measured_peak
