@@ -55,32 +55,17 @@ class Journal:
     def __init__(self, directory: Path, request: str, say: Callable[[str], None]) -> None:
         self._directory, self._request = directory, request
         self._hashed: dict[str, _Prefix] = {}
-        self._milestone = self._last_milestone()
-        if self._milestone is not None:
+        self.milestone = self._last_milestone()
+        """The last milestone of a process that was killed; None if there is none to go on from."""
+        if self.milestone is not None:
             say("NOTICE: going on with what was left unfinished")
         elif any(directory.iterdir()):
             say("NOTICE: beginning anew: what was left is damaged, or of other files or settings")
             self._hashed = {}
             _empty(directory)
 
-    @property
-    def has_begun(self) -> bool:
-        """Whether there is a milestone, and so the units are saved."""
-        return self._milestone is not None
-
-    @property
-    def milestone(self) -> Milestone:
-        """The last milestone."""
-        assert self._milestone is not None, "begun, or found"
-        return self._milestone
-
-    def begin(self, milestone: Milestone) -> None:
-        """Set the first milestone without recording it."""
-        self._milestone = milestone
-
-    def record(self, num_chunks: int, report: CleaningReport) -> None:
+    def record(self, milestone: Milestone) -> None:
         """Make the chunks that have been written safe, with what was found while they were written."""
-        self._milestone = milestone = self.milestone._replace(num_chunks=num_chunks, report=report)
         files = {}
         for path in self._paths():
             if path.is_file():

@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,10 +147,8 @@ class PartWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._files.__exit__(kind, error, trace)
+    def __exit__(self, *raised: Any) -> None:
+        self._files.__exit__(*raised)
 
     def _kept(self, encoded: EncodedChunk) -> NDArray[np.bool_]:
         """Which pairs have the right languages and lengths; the others are counted in the report."""
@@ -176,9 +173,8 @@ class PartWriter:
         if not self._weights:
             return kept.nonzero()[0]
         weights = np.array([self._weights.get(pair.file, 1.0) for pair in chunk.pairs])
-        drawn = (
-            mixed(chunk.line_numbers) >> np.uint64(11)
-        ) / 2.0**53  # from 0 to 1 for each place in the text
+        # A number from 0 to 1 for each place in the text.
+        drawn = (mixed(chunk.line_numbers) >> np.uint64(11)) / 2.0**53
         copies = np.floor(weights + drawn).astype(np.intp) * kept
         self._drop(chunk, kept & (copies == 0), DropReason.WEIGHT)
         if num_more := int((copies - 1).clip(0).sum()):

@@ -81,18 +81,16 @@ def prepare(
         model.require_tokenizers_of(config)
     task = task_named(config.task)
     _require_usable(train, config, num_workers)
-    for reader in (train, valid):
-        reader.read(CleaningReport())  # reports missing files
     versions = _versions([*train.all_files, *valid.all_files])
     _require_pairs(valid, task.examples, say)
     request = _request(config, train, versions, model)
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, unfinished=UNFINISHED, say=say) as aside:
         journal = Journal(aside, request, say)
-        units, reports = _units(aside, train, config, model, journal, say, watch), {}
-        with watch("train", journal.milestone.num_examples) as advance:
+        (units, begun), reports = _units(aside, train, config, model, journal.milestone, say, watch), {}
+        with watch("train", begun.num_examples) as advance:
             encoder = Encoder(units, aside, config, train.limits.languages, num_workers, say)
-            reports["train"] = _encode_training(aside, train, encoder, config, advance, journal)
+            reports["train"] = _encode_training(aside, train, encoder, config, advance, begun, journal)
         if valid:
             with watch("valid", None) as advance:
                 encoder = Encoder(units, aside, config, None, num_workers, say)
@@ -118,6 +116,7 @@ def _require_usable(train: Reader, config: DataConfig, num_workers: int | Cluste
             settings=["bpe_dropout", "tokenizer"],
         )
     train.require_usable()
+    train.read(CleaningReport())  # tells which files are missing
 
 
 def _units(
@@ -125,22 +124,21 @@ def _units(
     train: Reader,
     config: DataConfig,
     model: "InitialModel | None",
-    journal: Journal,
+    found: Milestone | None,
     say: Callable[[str], None],
     watch: Watch,
-) -> Units:
+) -> tuple[Units, Milestone]:
     """Learn the units of a directory that has just begun, or take a model's; else load them."""
     task = task_named(config.task)
-    if journal.has_begun:
-        return task.load_units(directory, config, *journal.milestone.vocab_sizes)
+    if found:
+        return task.load_units(directory, config, *found.vocab_sizes), found
     with watch("vocabulary", None) as advance:
         text = TrainingText(train, config, task.examples, say, advance)
         units = model.units if model else task.learn_units(text)
     units.save(directory)
     (directory / "text").mkdir()
     sizes = units.source.vocab_size, units.target.vocab_size
-    journal.begin(Milestone(0, sizes, text.num_examples, CleaningReport()))
-    return units
+    return units, Milestone(0, sizes, text.num_examples, CleaningReport())
 
 
 def _model(path: Path | str) -> "InitialModel":
@@ -174,10 +172,16 @@ def _versions(files: Iterable[Path]) -> dict[Path, _Version]:
 
 
 def _encode_training(
-    directory: Path, files: Reader, encoder: Encoder, config: DataConfig, advance: Advance, journal: Journal
+    directory: Path,
+    files: Reader,
+    encoder: Encoder,
+    config: DataConfig,
+    advance: Advance,
+    begun: Milestone,
+    journal: Journal,
 ) -> CleaningReport:
-    """Write the training part from the last milestone on."""
-    report, (num_chunks, *_, found_before) = CleaningReport(), journal.milestone
+    """Write the training part from a milestone on."""
+    report, (num_chunks, *_, found_before) = CleaningReport(), begun
     chunks = _chunks(files, report)
     if files.limits.drop_repeats:
         chunks = without_repeats(chunks, report)
@@ -196,7 +200,7 @@ def _encode_training(
             advance(len(encoded.chunk.pairs))
             if number == FIRST_CHUNKS or number % EVERY_CHUNKS == 0:
                 writer.flush()
-                journal.record(number, writer.report)
+                journal.record(begun._replace(num_chunks=number, report=writer.report))
     report.add(writer.report)
     return report
 

@@ -254,10 +254,9 @@ class Parser:
             if for_page:
                 require_few_weights(model.config, source, target)
             weights = capture_attention(model, source, target)
-            symbols = [as_shown(self.vocabulary.symbols[token]) for token in target]
-            yield look_into(
-                weights, self._pieces(words, source), Pieces.of_words(symbols, symbols), self.config
-            )
+            shown = [as_shown(self.vocabulary.symbols[token]) for token in target]
+            symbols = Pieces.of_words(shown, shown)
+            yield look_into(weights, self._pieces(words, source), symbols, self.config)
 
     def _pieces(self, words: Sequence[str], ids: Sequence[int]) -> Pieces:
         if isinstance(self._tokenizer, WordFeatures):

@@ -2,6 +2,7 @@
 
 import filecmp
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -87,16 +88,10 @@ def _learn_units(text: TrainingText) -> Units:
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
     source_path, target_path = directory / SOURCE_TOKENIZER, directory / TARGET_TOKENIZER
     source = Tokenizer.load(source_path, source_vocab_size)
-    if source_vocab_size == target_vocab_size and _are_the_same(source_path, target_path):
-        return Units(source, source)
+    with suppress(OSError):  # reading them tells the user more
+        if source_vocab_size == target_vocab_size and filecmp.cmp(source_path, target_path, shallow=False):
+            return Units(source, source)
     return Units(source, Tokenizer.load(target_path, target_vocab_size))
-
-
-def _are_the_same(first: Path, second: Path) -> bool:
-    try:
-        return filecmp.cmp(first, second, shallow=False)
-    except OSError:  # reading them tells the user more
-        return False
 
 
 def _build(

@@ -120,11 +120,9 @@ class TextEncoder:
             if has_letters(text[start:end]):
                 fitting = encode_parts(text[start:end], self.source_tokenizer, max_tokens)
             pieces += [(start + begin, length, ids) for begin, length, ids in fitting]
-        limit = (
-            f"the maximum of {self.max_tokens:,}"
-            if is_too_long
-            else f"data.max_tokens = {preferred_tokens:,}"
-        )
+        limit = f"data.max_tokens = {preferred_tokens:,}"
+        if is_too_long:
+            limit = f"the maximum of {self.max_tokens:,}"
         told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(pieces):,} parts"
         return pieces, [told]
 
