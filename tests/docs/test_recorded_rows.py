@@ -16,7 +16,7 @@ from allyouneed.lab.paper.pages.results_text import as_csv
 from allyouneed.lab.paper.reproduction import read_results
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-MOST_BYTES = 300_000
+MOST_BYTES = 40_000
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,25 @@
 """Finished rows are kept as small files, and a table is written from them without its data or training."""
 
+import io
 import json
 import math
 import re
 import shutil
+import zipfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.evaluation import bleu_13a
-from allyouneed.evaluation.significance import bleu_of_counts
+from allyouneed.evaluation.significance import bleu_counts, bleu_of_counts
 from allyouneed.lab.paper.experiment import (
     HYPOTHESES,
-    LOSSES,
     REFERENCES,
     RESULT,
     Experiment,
@@ -32,7 +34,7 @@ from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.reproduction import reproduce
 from allyouneed.lab.paper.scales import SCALES
 from allyouneed.lab.paper.training_rows import SCORES
-from allyouneed.lab.statistics.figure_tests import kept_of
+from allyouneed.lab.statistics.figure_tests import COUNTS, keep_counts, read_counts
 from allyouneed.lab.statistics.verdicts import judge
 from allyouneed.storage.run_directory import RunDirectory
 
@@ -52,10 +54,11 @@ def experiment_of(rows: Mapping[str, tuple[float, ...]]) -> Experiment:
             ]
             right = [n < share * NUM_SENTENCES for n in range(NUM_SENTENCES)]
             found = [text if good else "nothing of it" for text, good in zip(references, right, strict=True)]
-            losses = [f"{8.0 if good else 20.0 + n % 7}\t8" for n, good in enumerate(right)]
-            for file, lines in ((HYPOTHESES, found), (REFERENCES, references), (LOSSES, losses)):
+            losses = np.array([[8.0 if good else 20.0 + n % 7, 8] for n, good in enumerate(right)])
+            for file, lines in ((HYPOTHESES, found), (REFERENCES, references)):
                 (folder / file).write_bytes("".join(f"{line}\n" for line in lines).encode())
-            nats = sum(float(line.split("\t")[0]) for line in losses) / (8 * NUM_SENTENCES)
+            keep_counts(folder, {"perplexity": losses, "bleu": bleu_counts(found, references)})
+            nats = losses[:, 0].sum() / (8 * NUM_SENTENCES)
             return {
                 "perplexity": math.exp(nats),
                 "bleu": bleu_13a(found, references).value,
@@ -240,10 +243,23 @@ def test_outputs_of_an_interrupted_computation_do_not_count_as_those_of_a_kept_r
     before = run(tmp_path / "toy", keep=tmp_path / "rows")
     folder = tmp_path / "elsewhere" / "toy" / "worse" / "seed-1"
     folder.mkdir(parents=True)
-    for file in (HYPOTHESES, REFERENCES):
-        (folder / file).write_bytes(b"a sentence\n" * NUM_SENTENCES)
+    keep_counts(folder, {"bleu": np.ones((NUM_SENTENCES, 10), np.int64)})
     taken = run(tmp_path / "elsewhere" / "toy", taken_from=tmp_path / "rows")
     assert judge(taken) == judge(before)
+
+
+def packed(**arrays: Any) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **{name: np.array(array) for name, array in arrays.items()})
+    return file.getvalue()
+
+
+def bomb() -> bytes:
+    """A small file of 64 MiB when it is unpacked."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("bleu.npy", bytes(2**26))
+    return file.getvalue()
 
 
 SCORED = b'{"bleu": 3.0}'
@@ -261,12 +277,20 @@ HOSTILE: dict[str, Mapping[str, bytes]] = {
     "score": {RESULT: json.dumps({"bleu": 3.0, "curve": {**CURVE, "f1": 3}}).encode()},
     "pictures": {RESULT: b'{"pictures": {"a": {}}}'},
     "failed": {RESULT: b'{"failed": "there is not enough memory"}'},
-    "counts": {RESULT: SCORED, "bleu.tsv": b"a\tb\n"},
-    "few counts": {RESULT: SCORED, "bleu.tsv": b"1\t2\n"},
-    "no counts": {RESULT: SCORED, "bleu.tsv": b""},
-    "one count": {RESULT: b'{"perplexity": 3.0}', "losses.tsv": b"9.0\n"},
-    "infinite": {RESULT: b'{"bleu": Infinity}', "bleu.tsv": b"1\t2\n"},
-    "other counts": {RESULT: b'{"perplexity": 3.0}', "losses.tsv": b"9.0\t9\n"},
+    "counts": {RESULT: SCORED, COUNTS: packed(bleu=[["a", "b"]])},
+    "no zip": {RESULT: SCORED, COUNTS: b"1\t2\n"},
+    "half a zip": {RESULT: SCORED, COUNTS: packed(bleu=[[1] * 10])[:-30]},
+    "an array": {RESULT: SCORED, COUNTS: b"\x93NUMPY\x01\x00v\x00{'descr': '<f8'"},
+    "objects": {RESULT: SCORED, COUNTS: packed(bleu=[[None] * 10])},
+    "few counts": {RESULT: SCORED, COUNTS: packed(bleu=[[1, 2]])},
+    "no counts": {RESULT: SCORED, COUNTS: b""},
+    "no sentences": {RESULT: SCORED, COUNTS: packed(bleu=np.zeros((0, 10)))},
+    "too many": {RESULT: SCORED, COUNTS: bomb()},
+    "one count": {RESULT: b'{"perplexity": 3.0}', COUNTS: packed(perplexity=[[9.0]])},
+    "infinite": {RESULT: b'{"bleu": Infinity}', COUNTS: packed(bleu=[[1] * 10])},
+    "infinite counts": {RESULT: b'{"perplexity": 3.0}', COUNTS: packed(perplexity=[[math.inf, 9.0]])},
+    "other counts": {RESULT: b'{"perplexity": 3.0}', COUNTS: packed(perplexity=[[9.0, 9]])},
+    "another figure": {RESULT: SCORED, COUNTS: packed(speed=[[1] * 10])},
 }
 """What is wrong with a kept row -> the files that make it so."""
 
@@ -290,9 +314,8 @@ def test_what_a_row_has_computed_itself_comes_before_counts_that_were_taken_up(t
     better = experiment_of({"base": (0.5, 0.52, 0.51), "worse": (0.9, 0.31, 0.29), "like": (0.5, 0.53, 0.5)})
     computed = run(out, better)
     assert computed.values("worse", "bleu")[0] > 90.0
-    kept = kept_of("bleu", out / "worse" / "seed-1")
-    assert kept is not None
-    assert bleu_of_counts(kept.counts().sum(axis=0)) > 80
+    kept = read_counts((out / "worse" / "seed-1" / COUNTS).read_bytes())["bleu"]
+    assert bleu_of_counts(kept.sum(axis=0)) > 80
 
 
 def with_a_sum() -> Experiment:

@@ -1,10 +1,12 @@
 """Rows are told apart by what seeds and the choice of sentences make, and from noise with care."""
 
 import csv
+import io
 import math
 import re
 import shutil
 from collections.abc import Mapping, Sequence
+from math import inf, nan
 from pathlib import Path
 from typing import cast
 
@@ -13,16 +15,22 @@ import pytest
 
 from allyouneed.errors import DataError
 from allyouneed.evaluation import BleuTokens, bleu_of
-from allyouneed.evaluation.significance import bleu_of_counts, resampled_scores
+from allyouneed.evaluation.significance import bleu_counts, bleu_of_counts, resampled_scores
 from allyouneed.lab.paper import training_rows
-from allyouneed.lab.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, Experiment, Figure, Results, Row
+from allyouneed.lab.paper.experiment import Experiment, Figure, Results, Row
 from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.pages.results_page import write_report
 from allyouneed.lab.paper.pages.results_table import results_table
 from allyouneed.lab.paper.pages.results_text import as_terminal_table
 from allyouneed.lab.paper.scales import SCALES
 from allyouneed.lab.statistics import figure_tests
-from allyouneed.lab.statistics.figure_tests import find_test, kept_of
+from allyouneed.lab.statistics.figure_tests import (
+    COUNTS,
+    bracket_counts,
+    find_test,
+    keep_counts,
+    read_counts,
+)
 from allyouneed.lab.statistics.verdicts import (
     Judgement,
     Verdict,
@@ -32,6 +40,7 @@ from allyouneed.lab.statistics.verdicts import (
     scores_of,
     verdict_on,
 )
+from allyouneed.tasks.parsing.trees import tree_of
 from allyouneed.tasks.translation.outputs import Translation
 from allyouneed.tasks.translation.pair_scores import PairScore
 from allyouneed.tasks.translation.translator import Translator
@@ -79,19 +88,18 @@ def verdict(results: Results, row: str) -> str:
 
 
 def translate(directory: Path, shares: Mapping[str, Sequence[float]]) -> None:
-    """Write for each row and seed translations of which a share is right."""
+    """Keep for each row and seed the counts of translations of which a share is right."""
     for number, (name, of_row) in enumerate(shares.items()):
         for seed, share in enumerate(of_row, 1):
             folder = directory / name / f"seed-{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             right = np.random.default_rng([number, seed]).random(len(TEXT)) < share
             found = [text if kept else "something else" for text, kept in zip(TEXT, right, strict=True)]
-            for file, lines in ((HYPOTHESES, found), (REFERENCES, TEXT)):
-                (folder / file).write_bytes("".join(f"{line}\n" for line in lines).encode())
+            keep_counts(folder, {"bleu": bleu_counts(found, TEXT)})
 
 
 def lose(directory: Path, better_by: Mapping[str, float], num_seeds: int = 3) -> dict[str, list[float]]:
-    """Write for each row and seed a loss per sentence, of ten tokens; return the perplexities."""
+    """Keep for each row and seed a loss per sentence, of ten tokens; return the perplexities."""
     generator, found = np.random.default_rng(7), dict[str, list[float]]()
     sentences = generator.normal(20, 4, 400)
     for name, by in better_by.items():
@@ -100,7 +108,7 @@ def lose(directory: Path, better_by: Mapping[str, float], num_seeds: int = 3) ->
             losses = of_row - 10 * generator.normal(0, 0.002) + generator.normal(0, 0.5, 400)
             folder = directory / name / f"seed-{seed}"
             folder.mkdir(parents=True)
-            (folder / LOSSES).write_bytes("".join(f"{loss:.7g}\t10\n" for loss in losses).encode())
+            keep_counts(folder, {"perplexity": np.stack([losses, np.full_like(losses, 10)], axis=1)})
             found.setdefault(name, []).append(float(np.exp(losses.mean() / 10)))
     return found
 
@@ -198,31 +206,54 @@ def require_damage_is_named(file: Path, figure: str, values: Mapping[str, Sequen
         judge(results_of(directory, figure, values, {}, {}))
 
 
+def packed(**arrays: object) -> bytes:
+    file = io.BytesIO()
+    np.savez_compressed(file, **{name: np.array(array) for name, array in arrays.items()})
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        *("what is this\n", "1.5\n", "", "1.5\t2\n1.5\n"),
-        *("nan\t10\n" * 400, "inf\t10\n" * 400, "5\t0\n" * 400, "5\t10\n" * 399),
+        *(b"what is this\n", b"", packed(perplexity=[[1.5]]), packed(perplexity=[1.5, 2]), packed()),
+        *(packed(perplexity=[[loss, tokens]] * 400) for loss, tokens in ((nan, 10), (inf, 10), (5, 0))),
+        packed(perplexity=[[5, 10]] * 399),
+        packed(perplexity=[[5, 10]] * 400)[:-9],
     ],
 )
-def test_damaged_losses_are_named(content: str, tmp_path: Path) -> None:
+def test_damaged_losses_are_named(content: bytes, tmp_path: Path) -> None:
     values = lose(tmp_path, {"base": 0.0, "other": 0.05})
-    damaged = tmp_path / "other" / "seed-2" / LOSSES
-    damaged.write_bytes(content.encode())
+    damaged = tmp_path / "other" / "seed-2" / COUNTS
+    damaged.write_bytes(content)
     require_damage_is_named(damaged, "perplexity", values)
 
 
-def test_damaged_translations_and_trees_are_named(tmp_path: Path) -> None:
+def test_damaged_counts_of_translations_and_trees_are_named(tmp_path: Path) -> None:
     translate(tmp_path, {"base": [0.5, 0.5], "other": [0.6, 0.6]})
-    damaged = tmp_path / "other" / "seed-2" / HYPOTHESES
-    damaged.write_bytes(b"".join(damaged.read_bytes().splitlines(keepends=True)[:5]))
+    damaged = tmp_path / "other" / "seed-2"
+    keep_counts(damaged, {"bleu": bleu_counts(TEXT[:5], TEXT[:5])})
     values = {"base": [50.0, 51.0], "other": [60.0, 61.0]}
-    require_damage_is_named(damaged, "bleu", values)
+    require_damage_is_named(damaged / COUNTS, "bleu", values)
     for folder in tmp_path.glob("*/seed-*"):
-        for name in (HYPOTHESES, REFERENCES):
-            (folder / name).write_bytes(b"(TOP (S (NN a) (VB b)))\n")
-    damaged.write_bytes(b"(TOP (S (NN a)\n")
-    require_damage_is_named(damaged, "bracket_f1", values)
+        keep_counts(folder, {"bracket_f1": np.array([[1, 1, 1]] * 9)})
+    (damaged / COUNTS).write_bytes(packed(bracket_f1=[[1, 1]] * 9))
+    require_damage_is_named(damaged / COUNTS, "bracket_f1", values)
+
+
+def test_counts_are_kept_exactly_in_the_same_bytes(tmp_path: Path) -> None:
+    counts = {"bleu": bleu_counts(TEXT, TEXT), "bleu_21_30": np.full((3, 10), 70_000)}
+    losses = {"perplexity": np.array([[1.25, 3.0], [0.5, 70_000.0]])}
+    for folder, parts in ((tmp_path / "one", (counts, losses)), (tmp_path / "other", (losses, counts))):
+        folder.mkdir()
+        for part in parts:
+            keep_counts(folder, part)
+    content = (tmp_path / "one" / COUNTS).read_bytes()
+    assert content == (tmp_path / "other" / COUNTS).read_bytes()
+    found = read_counts(content)
+    assert found.keys() == counts.keys() | losses.keys()
+    assert all(np.array_equal(found[figure], each) for figure, each in (counts | losses).items())
+    assert found["bleu"].dtype == np.int64
+    assert found["perplexity"].dtype == np.float64
 
 
 @pytest.mark.parametrize(
@@ -304,23 +335,21 @@ def test_what_is_computed_anew_is_compared_anew(tmp_path: Path) -> None:
 
 
 def test_parsers_are_tested_on_their_brackets(tmp_path: Path) -> None:
-    gold = [f"(TOP (S (NP (NN a{n})) (VP (VB b) (NP (NN c)))))" for n in range(60)]
-    flat = [f"(TOP (S (NN a{n}) (VP (VB b) (NN c))))" for n in range(60)]
+    gold = [tree_of(f"(TOP (S (NP (NN a{n})) (VP (VB b) (NP (NN c)))))") for n in range(60)]
+    flat = [tree_of(f"(TOP (S (NN a{n}) (VP (VB b) (NN c))))") for n in range(60)]
     wrong = {"base": 30, "better": 10, "like": 29}
     for name, number in wrong.items():
         for seed in (1, 2):
             folder = tmp_path / name / f"seed-{seed}"
             folder.mkdir(parents=True)
-            for file, trees in ((HYPOTHESES, [*flat[:number], *gold[number:]]), (REFERENCES, gold)):
-                (folder / file).write_bytes("".join(f"{tree}\n" for tree in trees).encode())
+            keep_counts(folder, {"bracket_f1": bracket_counts(gold, [*flat[:number], *gold[number:]])})
     # Of four constituents, a flat tree has two: all of them right.
     f1 = {name: [200 * (4 * 60 - 2 * n) / (8 * 60 - 2 * n)] * 2 for name, n in wrong.items()}
     results = results_of(tmp_path, "bracket_f1", f1, {}, {})
     assert (verdict(results, "better"), verdict(results, "like")) == ("differs", "not told apart")
     test = find_test("bracket_f1")
     assert test is not None
-    assert test.count_outputs is not None
-    counts = test.count_outputs([*flat[:30], *gold[30:]], gold)
+    counts = bracket_counts(gold, [*flat[:30], *gold[30:]])
     assert test.score(counts.sum(axis=0)) == pytest.approx(f1["base"][0])
 
 
@@ -341,9 +370,8 @@ def test_figures_and_drawn_test_sets_of_text_without_spaces_count_characters(tmp
     figures = training_rows.score(cast(Translator, OneOfThreeWrong()), ["a", "b", "c"], references, tmp_path)
     found = [each.text for each in OneOfThreeWrong().translate([])]
     assert figures["bleu"] == bleu_of(BleuTokens("char"))(found, references).value > 80
-    kept = kept_of("bleu", tmp_path)
-    assert kept is not None
-    assert bleu_of_counts(kept.counts().sum(axis=0)) == pytest.approx(figures["bleu"])
+    kept = read_counts((tmp_path / COUNTS).read_bytes())["bleu"]
+    assert bleu_of_counts(kept.sum(axis=0)) == pytest.approx(figures["bleu"])
 
 
 def test_figures_of_lengths_are_tested_like_those_of_all_sentences() -> None:
@@ -362,7 +390,7 @@ def test_translations_are_drawn_once_for_all_tables(tmp_path: Path, monkeypatch:
         return resampled_scores(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(figure_tests, "resampled_scores", count)
-    figure_tests._resampled.cache_clear()
+    figure_tests._drawn.cache_clear()
     for values in ({name: row[:1] for name, row in shares.items()}, shares):
         results = results_of(tmp_path, "bleu", values, {}, {})
         write_report(results)

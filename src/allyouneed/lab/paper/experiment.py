@@ -31,12 +31,10 @@ CURVE = "curve"
 RATES = "rates"
 """Key of the runs that a row was chosen from: factor of the learning rate -> perplexity and curve."""
 RESULT, HYPOTHESES, REFERENCES = "result.json", "hypotheses.txt", "references.txt"
-LOSSES = "losses.tsv"
-"""Per sentence: sum of the losses of its target tokens in nats, TAB, number of these tokens."""
 
 
 def kept_file(name: str, suffix: str) -> str:
-    """Name of a file that a row keeps for a part of the test set, such as `hypotheses_21_30.txt`."""
+    """Name of a file of a row for a part of the test set, such as `hypotheses_21_30.txt`."""
     return str(Path(name).with_stem(Path(name).stem + suffix))
 
 

@@ -17,15 +17,12 @@ from allyouneed.lab.paper.experiment import (
     CURVE,
     DATE,
     FAILED,
-    HYPOTHESES,
     MADE_OF,
     PICTURES,
     PROCESSOR,
     RATES,
-    REFERENCES,
     RESULT,
     Experiment,
-    kept_file,
 )
 from allyouneed.lab.paper.identity import (
     EXPERIMENT,
@@ -36,8 +33,8 @@ from allyouneed.lab.paper.identity import (
     require_same,
 )
 from allyouneed.lab.paper.scales import Scale
-from allyouneed.lab.statistics.figure_tests import TESTS, find_test, kept_of, suffix_of
-from allyouneed.storage.publish import discard, disk_errors, sha256_of, write_text
+from allyouneed.lab.statistics.figure_tests import COUNTS, find_test, read_counts
+from allyouneed.storage.publish import discard, disk_errors, replaced_file, sha256_of
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.catalogue import TASKS
 
@@ -90,7 +87,7 @@ def keep_rows(experiment: Experiment, scale: Scale, out: Path, folder: Path) -> 
             continue
         with disk_errors(kept):
             kept.mkdir(parents=True, exist_ok=True)
-        _write(kept, _files(result))
+        _write(kept, _files(result.parent))
         written.append(kept)
     return written
 
@@ -167,7 +164,7 @@ def take_up(experiment: Experiment, out: Path, place: Path) -> None:
     Raises:
         DataError: A kept row is damaged.
     """
-    waiting: list[tuple[Path, dict[str, str], dict[str, str]]] = []
+    waiting: list[tuple[Path, dict[str, bytes], dict[str, str]]] = []
     for kept in rows_in(place):
         row = out / kept.parent.relative_to(place)
         if not (row / RESULT).is_file():
@@ -181,19 +178,17 @@ def take_up(experiment: Experiment, out: Path, place: Path) -> None:
                 continue
             _forget_leftovers(row)
             if made_of:
-                write_text(row / f"{MADE_OF}.json", json.dumps(made_of) + "\n")
+                contents[f"{MADE_OF}.json"] = f"{json.dumps(made_of)}\n".encode()
             _write(row, contents)
 
 
 def _forget_leftovers(row: Path) -> None:
-    """Remove the outputs and models of an interrupted computation, which would count as the kept row's."""
+    """Remove the counts and models of an interrupted computation, which would count as the kept row's."""
     for pattern in _MADE_FROM:
         for folder in row.glob(pattern):
             discard(folder)
-    for name in (HYPOTHESES, REFERENCES, *(test.kept for test in TESTS.values())):
-        for file in row.glob(f"{Path(name).stem}*{Path(name).suffix}"):
-            with disk_errors(file):
-                file.unlink()
+    with disk_errors(row):
+        (row / COUNTS).unlink(missing_ok=True)
 
 
 def _name(out: Path) -> str:
@@ -206,30 +201,22 @@ def _are_in(place: Path, seed: str, parts: Mapping[str, str]) -> bool:
     return all(result.is_file() and sha256_of(result) == sha256 for result, sha256 in results.items())
 
 
-def _write(row: Path, contents: Mapping[str, str]) -> None:
+def _write(row: Path, contents: Mapping[str, bytes]) -> None:
     for name in sorted(contents, key=lambda name: name == RESULT):  # it says that the row is done
-        write_text(row / name, contents[name])
+        with replaced_file(row / name) as aside:
+            aside.write_bytes(contents[name])
 
 
-def _files(result: Path) -> dict[str, str]:
+def _files(row: Path) -> dict[str, bytes]:
     """Name -> content of what is kept of a row and seed."""
-    files = {RESULT: result.read_bytes().decode()}
-    for figure in read_json(result):
-        if kept := kept_of(figure, result.parent):
-            files[kept.name] = "".join(f"{line}\n" for line in kept.count_lines())
-    return files
+    with disk_errors(row):
+        return {name: (row / name).read_bytes() for name in (RESULT, COUNTS) if (row / name).is_file()}
 
 
-def _contents(result: Path, experiment: Experiment) -> dict[str, str]:
+def _contents(result: Path, experiment: Experiment) -> dict[str, bytes]:
     """Name -> content of the files of a kept row, checked."""
+    found = _files(result.parent)
     try:
-        with disk_errors(result):
-            found = {RESULT: result.read_bytes().decode()}
-            for figure in json.loads(found[RESULT]):
-                if test := find_test(figure):
-                    file = result.with_name(kept_file(test.kept, suffix_of(figure)))
-                    if file.is_file():
-                        found[file.name] = file.read_bytes().decode()
         _check(json.loads(found[RESULT]), found, experiment)
     except _FAULTS:
         raise DataError(
@@ -238,7 +225,7 @@ def _contents(result: Path, experiment: Experiment) -> dict[str, str]:
     return found
 
 
-def _check(result: Any, found: Mapping[str, str], experiment: Experiment) -> None:
+def _check(result: Any, found: Mapping[str, bytes], experiment: Experiment) -> None:
     """Raise one of `_FAULTS` unless figures, texts, curves, rates and counts are such as a row writes."""
     _require(isinstance(result, dict) and not {PICTURES, FAILED} & result.keys())
     _require(any(name in experiment.figures for name in result))
@@ -256,11 +243,8 @@ def _check(result: Any, found: Mapping[str, str], experiment: Experiment) -> Non
         scores = [task.score for task in TASKS.values() if task.score in curve]
         columns = [curve[name] for name in ("step", "seconds", "matmul_flops", "perplexity", *scores)]
         _require(all(len(column) == len(columns[0]) and all(map(_is_number, column)) for column in columns))
-    for figure in result.keys() & experiment.figures.keys():
-        test = find_test(figure)
-        kept = found.get(kept_file(test.kept, suffix_of(figure))) if test else None
-        if test and kept is not None:
-            counts = test.read(kept.removesuffix("\n").split("\n"))
+    for figure, counts in read_counts(found[COUNTS]).items() if COUNTS in found else ():
+        if figure in result and (test := find_test(figure)):
             found_score, of_counts = test.scale(result[figure]), test.score(counts.sum(axis=0))
             is_huge = found_score == math.inf and of_counts > _LOG_OF_HUGE  # a perplexity that overflows
             _require(is_huge or math.isclose(found_score, of_counts, abs_tol=_TOLERANCE))

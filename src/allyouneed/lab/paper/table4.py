@@ -36,7 +36,7 @@ from allyouneed.lab.paper.experiment import (
 from allyouneed.lab.paper.identity import read_json
 from allyouneed.lab.paper.scales import SCALES, Scale
 from allyouneed.lab.paper.training_rows import PARAMETERS, VALID, average_in, cost_of, require_validation
-from allyouneed.lab.statistics.figure_tests import suffix_of
+from allyouneed.lab.statistics.figure_tests import bracket_counts, keep_counts
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.loading import load_parser
@@ -147,11 +147,13 @@ def parser_figures(
 
 
 def _scores(work: Work, parser: Parser, gold: Sequence[Tree], is_constrained: bool) -> dict[str, float]:
-    """Scores of a parser, whose trees are kept beside the gold ones."""
+    """Scores of a parser, whose trees are kept beside the gold ones, with the counts of each sentence."""
     parses = list(results(parse_words(parser, gold, constrained=is_constrained), NO_PARSE))
-    suffix = suffix_of("bracket_f1" if is_constrained else UNCONSTRAINED)
+    suffix = "" if is_constrained else UNCONSTRAINED.removeprefix("bracket_f1")
     for name, trees in ((HYPOTHESES, map(str, parses)), (REFERENCES, map(str, gold))):
         write_lines(work.directory / kept_file(name, suffix), trees)
+    counts = bracket_counts(gold, [parse.tree for parse in parses])
+    keep_counts(work.directory, {f"bracket_f1{suffix}": counts})
     return {score.name: score.value for score in score_parses(parser, gold, parses)[1]}
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from allyouneed.config.presets import PRESETS, base
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.estimate import PUBLISHED, count_parameters
@@ -13,17 +15,18 @@ from allyouneed.cost.ledger import read_ledger
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import bleu_of, choose_tokens, perplexity
+from allyouneed.evaluation.significance import bleu_counts
 from allyouneed.lab.paper.experiment import (
     AVERAGED,
     CURVE,
     HYPOTHESES,
-    LOSSES,
     REFERENCES,
     Figure,
     Row,
     Work,
     kept_file,
 )
+from allyouneed.lab.statistics.figure_tests import keep_counts
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.loading import load_translator
 from allyouneed.runs.starting import average, train
@@ -167,19 +170,22 @@ def score(
 ) -> dict[str, float]:
     """Perplexity and BLEU, whose tokens are chosen by the references.
 
-    Translations, references and losses per sentence, by which rows are compared, are kept in the folder
-    `keep`; names of figures and files end in `suffix`.
+    Translations, references, and the counts of each sentence, by which rows are compared, are kept in the
+    folder `keep`; names of figures and files end in `suffix`.
     """
     whole = translator.translate(sources, too_long="error")  # as `Translator.score` takes them
     found = [translation.text for translation in whole]
     scores = translator.score(sources, references)
-    losses = [f"{-score.log_prob:.7g}\t{len(score.tokens)}" for score in scores]
-    for name, lines in ((HYPOTHESES, found), (REFERENCES, references), (LOSSES, losses)):
+    losses = np.array([[-score.log_prob, len(score.tokens)] for score in scores])
+    tokens = choose_tokens("", references)
+    for name, lines in ((HYPOTHESES, found), (REFERENCES, references)):
         write_text(keep / kept_file(name, suffix), "".join(f"{line}\n" for line in lines))
+    of_bleu = bleu_counts(found, references, tokens=tokens)
+    keep_counts(keep, {f"perplexity{suffix}": losses, f"bleu{suffix}": of_bleu})
     loss, num_tokens = -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
     return {
         f"perplexity{suffix}": perplexity(loss, num_tokens).value,
-        f"bleu{suffix}": bleu_of(choose_tokens("", references))(found, references).value,
+        f"bleu{suffix}": bleu_of(tokens)(found, references).value,
     }
 
 

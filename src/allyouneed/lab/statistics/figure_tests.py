@@ -1,46 +1,27 @@
-"""Tests of figures, from counts of each sentence, which rows keep, or else from their outputs."""
+"""Tests of figures, from counts of each sentence, which rows keep in one compressed file."""
 
 import functools
+import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.data.lines import read_lines
 from allyouneed.errors import DataError
-from allyouneed.evaluation import choose_tokens
-from allyouneed.evaluation.significance import Counts, bleu_counts, bleu_of_counts, resampled_scores
-from allyouneed.lab.paper.experiment import HYPOTHESES, LOSSES, REFERENCES, RESULT, kept_file
-from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
-from allyouneed.tasks.parsing.trees import tree_of
+from allyouneed.evaluation.significance import Counts, bleu_of_counts, resampled_scores
+from allyouneed.lab.paper.experiment import RESULT
+from allyouneed.storage.publish import replaced_file
+from allyouneed.tasks.parsing.bracket_f1 import Brackets, ScoredTree, score_tree
 
-
-def _counts_in(lines: Sequence[str]) -> NDArray[np.int64]:
-    return np.array([[int(count) for count in line.split("\t")] for line in lines])
-
-
-def _losses_in(lines: Sequence[str]) -> NDArray[np.float64]:
-    losses = np.array([[float(value) for value in line.split("\t")] for line in lines])
-    if not (np.isfinite(losses).all() and losses[:, 1].min() > 0):
-        raise ValueError("no loss and number of tokens in each line")
-    return losses
-
-
-def _mean_loss(sums: Counts) -> float:
-    return float(sums[0] / sums[1])
-
-
-def _bleu_counts(outputs: Sequence[str], references: Sequence[str]) -> Counts:
-    return bleu_counts(outputs, references, tokens=choose_tokens("", references))
-
-
-def _bracket_counts(trees: Sequence[str], references: Sequence[str]) -> NDArray[np.int64]:
-    pairs = zip(references, trees, strict=True)
-    found = (score_tree(tree_of(gold), tree_of(tree) if tree else None).brackets for gold, tree in pairs)
-    return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
+COUNTS = "counts.npz"
+"""File of a row and seed: figure -> counts of each sentence, [sentences, counts]."""
+_MOST_BYTES = 2**26 - 1
+"""Largest size of the counts in a file, unpacked."""
 
 
 def _log(value: float) -> float:
@@ -50,8 +31,8 @@ def _log(value: float) -> float:
 class FigureTest(NamedTuple):
     """The test of a figure."""
 
-    kept: str
-    """File with the counts of each sentence in a line, separated by tabs."""
+    num_counts: int
+    """Number of counts of a sentence."""
     score: Callable[[Counts], float]
     """The tested score, from the sums of the counts."""
     margin: float
@@ -61,37 +42,27 @@ class FigureTest(NamedTuple):
     """A standard deviation of the tested score, in words."""
     scale: Callable[[float], float] = float
     """The figure -> the tested score."""
-    read: Callable[[Sequence[str]], Counts] = _counts_in
-    """Lines of `kept` -> counts, [sentences, counts]."""
-    count_outputs: Callable[[Sequence[str], Sequence[str]], Counts] | None = None
-    """Outputs, references -> counts, if the file `kept` is missing."""
 
 
 TESTS = {
+    # counts: sum of the losses of the target tokens in nats, number of these tokens
     "perplexity": FigureTest(
-        LOSSES,
-        _mean_loss,
+        2,
+        lambda sums: float(sums[0]) / float(sums[1]),
         math.log(1.02),
         "2% of perplexity",
         lambda deviation: f"{deviation:.1%} of perplexity",
         _log,
-        _losses_in,
     ),
-    "bleu": FigureTest(
-        "bleu.tsv",
-        bleu_of_counts,
-        0.5,
-        "0.5 BLEU",
-        lambda deviation: f"{deviation:.2f} BLEU",
-        count_outputs=_bleu_counts,
-    ),
+    # those of `bleu_counts`
+    "bleu": FigureTest(10, bleu_of_counts, 0.5, "0.5 BLEU", lambda deviation: f"{deviation:.2f} BLEU"),
+    # those of `bracket_counts`
     "bracket_f1": FigureTest(
-        "brackets.tsv",
+        3,
         lambda sums: Brackets(*sums.tolist()).f1,
         0.5,
         "0.5 bracket F1",
         lambda deviation: f"{deviation:.2f} bracket F1",
-        count_outputs=_bracket_counts,
     ),
 }
 """Figure -> its test. The margins are ours: half of the 0.9 BLEU that section 6.2 calls worse, and a quarter
@@ -100,90 +71,90 @@ of the difference between the perplexities, 5.29 and 4.92."""
 
 def find_test(figure: str) -> FigureTest | None:
     """The test of a figure; `bleu_21_30`, the BLEU of sentences with 21 to 30 tokens, is tested as BLEU."""
-    return TESTS.get(_tested_as(figure))
+    return next((test for name, test in TESTS.items() if f"{figure}_".startswith(f"{name}_")), None)
 
 
-class Kept(NamedTuple):
-    """The counts of a figure that a row and seed has kept, or the outputs and references to count.
+def bracket_counts(gold: Sequence[ScoredTree], trees: Sequence[ScoredTree | None]) -> NDArray[np.int64]:
+    """Brackets of each sentence: matched, in the gold tree, and in the other."""
+    found = [score_tree(*pair).brackets for pair in zip(gold, trees, strict=True)]
+    return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
 
-    Its methods raise a DataError if a file is damaged.
+
+def keep_counts(folder: Path, counts: Mapping[str, Counts]) -> None:
+    """Add counts of figures to those that the folder of a row keeps, in the smallest types that hold them."""
+    file, kept = folder / COUNTS, dict[str, Counts]()
+    if file.is_file():
+        with suppress(ValueError):  # of an interrupted computation
+            kept = read_counts(file.read_bytes())
+    arrays = {}
+    for figure, found in sorted({**kept, **counts}.items()):
+        smallest = np.float32 if found.dtype.kind == "f" else np.min_scalar_type(found.max())
+        arrays[figure] = np.asfortranarray(found, smallest)  # columns compress better than rows
+    with replaced_file(file) as aside, aside.open("wb") as stream:
+        np.savez_compressed(stream, **arrays)
+
+
+def read_counts(content: bytes) -> dict[str, Counts]:
+    """Figure -> counts of each sentence, [sentences, counts], from the content of `COUNTS`.
+
+    Raises:
+        ValueError: It is damaged, or holds anything else.
     """
-
-    figure: str
-    files: Sequence[Path]
-    lines: tuple[tuple[str, ...], ...]
-    """The lines of these files."""
-
-    @property
-    def name(self) -> str:
-        """Name of the file that the counts are kept in."""
-        return kept_file(TESTS[_tested_as(self.figure)].kept, suffix_of(self.figure))
-
-    @property
-    def num_sentences(self) -> int:
-        """Number of sentences that the figure is of."""
-        return len(self.lines[0])
-
-    def counts(self) -> Counts:
-        """The counts of each sentence, [sentences, counts]."""
-        return self._found(_counts)
-
-    def count_lines(self) -> Iterable[str]:
-        """The lines of the file of counts."""
-        if len(self.lines) == 1:  # as they were written
-            return self.lines[0]
-        return ("\t".join(map(str, counts)) for counts in self.counts().tolist())
-
-    def resampled(self) -> Counts:
-        """Scores on test sets drawn from this one with replacement, [samples]."""
-        return self._found(_resampled)
-
-    def damaged(self) -> DataError:
-        """The error for a damaged file."""
-        file = self.files[0]
-        return DataError(f"{file}: is damaged; delete {file.with_name(RESULT)} to compute the row again")
-
-    def _found(self, compute: Callable[[str, tuple[tuple[str, ...], ...]], Counts]) -> Counts:
-        try:
-            found = compute(_tested_as(self.figure), self.lines)
-        except (DataError, ValueError, TypeError, IndexError, ArithmeticError):
-            raise self.damaged() from None
-        if not np.isfinite(found).all():
-            raise self.damaged()
-        return found
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            is_fitting = sum(entry.file_size for entry in archive.infolist()) <= _MOST_BYTES
+        arrays = dict(np.load(io.BytesIO(content))) if is_fitting else {}
+        tests = {figure: find_test(figure) for figure in arrays}
+        is_whole = bool(arrays) and all(
+            test and len(arrays[figure]) and arrays[figure].shape[1:] == (test.num_counts,)
+            for figure, test in tests.items()
+        )
+        counts = {
+            figure: array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
+            for figure, array in arrays.items()
+        }
+        is_finite = all(np.isfinite(array).all() for array in counts.values())
+    except Exception as error:  # of any kind, if the file is hostile
+        raise ValueError("holds no counts") from error
+    if not (is_whole and is_finite):
+        raise ValueError("holds other arrays than counts of sentences")
+    return counts
 
 
-def kept_of(figure: str, folder: Path) -> Kept | None:
-    """The kept counts or outputs of a figure in a row's folder; None if too little to test the figure."""
-    test = find_test(figure)
-    if test is None:
+class DrawnScores(NamedTuple):
+    """Scores of a figure on test sets drawn with replacement from the sentences of a row and seed."""
+
+    scores: NDArray[np.float64]
+    """[samples]."""
+    num_sentences: int
+
+
+def drawn_scores(figure: str, folder: Path) -> DrawnScores | None:
+    """The scores on drawn test sets, by the counts in a row's folder; None if it has none of the figure.
+
+    Raises:
+        DataError: The file of the counts is damaged.
+    """
+    file = folder / COUNTS
+    if find_test(figure) is None or not file.is_file():
         return None
-    suffix = suffix_of(figure)
-    # Outputs first: counts of an earlier computation may still be there.
-    for names in [[HYPOTHESES, REFERENCES], [test.kept]] if test.count_outputs else [[test.kept]]:
-        files = [folder / kept_file(file, suffix) for file in names]
-        if all(file.is_file() for file in files):
-            return Kept(figure, files, tuple(tuple(read_lines(file)) for file in files))
-    return None
-
-
-def suffix_of(figure: str) -> str:
-    """The part of a figure's name after that of its test, such as `_21_30`."""
-    return figure.removeprefix(_tested_as(figure))
-
-
-def _tested_as(figure: str) -> str:
-    return next((name for name in TESTS if f"{figure}_".startswith(f"{name}_")), figure)
-
-
-def _counts(name: str, lines: tuple[tuple[str, ...], ...]) -> Counts:
-    test = TESTS[name]
-    if len(lines) == 1:
-        return test.read(*lines)
-    assert test.count_outputs is not None
-    return test.count_outputs(*lines)
+    try:
+        return _drawn(figure, file.read_bytes())
+    except (ValueError, ArithmeticError):
+        raise damaged_counts(folder) from None
 
 
 @functools.lru_cache(maxsize=1_000)  # the report is written anew after each row
-def _resampled(name: str, lines: tuple[tuple[str, ...], ...]) -> NDArray[np.float64]:
-    return resampled_scores(_counts(name, lines), TESTS[name].score)
+def _drawn(figure: str, content: bytes) -> DrawnScores | None:
+    counts, test = read_counts(content).get(figure), find_test(figure)
+    if counts is None or test is None:
+        return None
+    scores = resampled_scores(counts, test.score)
+    if not np.isfinite(scores).all():
+        raise ValueError("gives no scores")
+    return DrawnScores(scores, len(counts))
+
+
+def damaged_counts(folder: Path) -> DataError:
+    """The error for a row whose file of counts is damaged."""
+    return DataError(f"{folder / COUNTS}: is damaged; delete {folder / RESULT} to compute the row again")

@@ -4,13 +4,20 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
 from allyouneed.evaluation.significance import SIGNIFICANT
 from allyouneed.lab.paper.experiment import AVERAGED, Results, Row
-from allyouneed.lab.statistics.figure_tests import FigureTest, Kept, find_test, kept_of
+from allyouneed.lab.statistics.figure_tests import (
+    DrawnScores,
+    FigureTest,
+    damaged_counts,
+    drawn_scores,
+    find_test,
+)
 from allyouneed.lab.statistics.seeds import SeedComparison, SeedScores, SeedTests, holm
 
 LAST_DIGIT = {"perplexity": 0.01, "bleu": 0.1, "bracket_f1_unconstrained": 0.1}
@@ -216,20 +223,21 @@ def _verdict(pair: _Pair, p_value: float | None) -> Verdict:
 
 def _scores_of_rows(figure: str, results: Results) -> dict[str, SeedScores]:
     """Row -> the scores that are tested, per seed, and those on drawn test sets if it has kept counts."""
-    test, found, all_kept = find_test(figure), dict[str, SeedScores](), list[Kept]()
+    test, found, all_drawn = find_test(figure), dict[str, SeedScores](), dict[Path, DrawnScores]()
     for row in results.outcomes:
         by_seed = results.by_seed(row, figure)
         if not by_seed:
             continue
         observed = np.array([test.scale(value) if test else value for value in by_seed.values()])
         folders = [results.directory / row / f"seed-{seed}" for seed in by_seed]
-        kept = [kept_of(figure, folder) for folder in folders] if np.isfinite(observed).all() else []
-        of_row = [of_seed for of_seed in kept if of_seed]
-        drawn = np.array([of_seed.resampled() for of_seed in of_row]) if len(of_row) == len(folders) else None
-        found[row] = SeedScores([*by_seed], observed, drawn)
-        all_kept += of_row
-    most = max((of_seed.num_sentences for of_seed in all_kept), default=0)
-    for of_seed in all_kept:
+        kept = {folder: drawn_scores(figure, folder) for folder in folders if np.isfinite(observed).all()}
+        drawn = {folder: of_seed for folder, of_seed in kept.items() if of_seed}
+        is_drawn = len(drawn) == len(folders)
+        resampled = np.array([of_seed.scores for of_seed in drawn.values()]) if is_drawn else None
+        found[row] = SeedScores([*by_seed], observed, resampled)
+        all_drawn |= drawn
+    most = max((of_seed.num_sentences for of_seed in all_drawn.values()), default=0)
+    for folder, of_seed in all_drawn.items():
         if of_seed.num_sentences < most:
-            raise of_seed.damaged()  # it has lost lines: all rows are scored on the same sentences
+            raise damaged_counts(folder)  # it has lost sentences: all rows are scored on the same ones
     return found
