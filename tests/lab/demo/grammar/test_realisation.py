@@ -21,7 +21,7 @@ from allyouneed.lab.demo.grammar.expressions import (
 )
 from allyouneed.lab.demo.grammar.expressions import name as name_of
 from allyouneed.lab.demo.grammar.grammar_corpus import realise
-from allyouneed.lab.demo.grammar.lexicon import ADJECTIVES, NOUNS, VERBS
+from allyouneed.lab.demo.grammar.lexicon import ADJECTIVES, BE, NOUNS, VERBS
 from allyouneed.lab.demo.grammar.syntax import (
     Adjunct,
     Clause,
@@ -33,7 +33,6 @@ from allyouneed.lab.demo.grammar.syntax import (
     Tense,
     wording,
 )
-from allyouneed.lab.demo.grammar.verbs import BE
 
 ANNA = name_of("Anna", "Anna", "she")
 YESTERDAY = "yesterday/NN = gestern/ADV"

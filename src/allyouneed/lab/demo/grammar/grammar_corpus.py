@@ -9,11 +9,9 @@ from random import Random
 from zlib import crc32
 
 from allyouneed.lab.demo.grammar.constructions import CONSTRUCTIONS
-from allyouneed.lab.demo.grammar.english import ENGLISH
 from allyouneed.lab.demo.grammar.expressions import BY
-from allyouneed.lab.demo.grammar.german import GERMAN
-from allyouneed.lab.demo.grammar.lexicon import Noun, Verb
-from allyouneed.lab.demo.grammar.realisation import sentence_tree
+from allyouneed.lab.demo.grammar.lexicon import BE, Noun, Verb
+from allyouneed.lab.demo.grammar.realisation import English, German
 from allyouneed.lab.demo.grammar.sentence_sampling import SentenceSampler
 from allyouneed.lab.demo.grammar.syntax import (
     Clause,
@@ -24,7 +22,6 @@ from allyouneed.lab.demo.grammar.syntax import (
     word_alignment,
     written,
 )
-from allyouneed.lab.demo.grammar.verbs import BE
 
 SHORTEST = 7
 LONGEST_IN_TRAIN = 16
@@ -99,7 +96,7 @@ def is_held_out(noun: Noun, verb: Verb) -> bool:
 
 def realise(sentence: Sentence, construction: str) -> DemoPair:
     """Realise a sentence in both languages."""
-    trees = sentence_tree(sentence, ENGLISH), sentence_tree(sentence, GERMAN)
+    trees = English().sentence(sentence), German().sentence(sentence)
     source, target = map(written, trees)
     return DemoPair(
         source=sentence_text(source.values()),

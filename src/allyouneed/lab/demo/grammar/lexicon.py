@@ -4,10 +4,11 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Case = Literal["nominative", "accusative", "dative"]
 Gender = Literal["masculine", "feminine", "neuter"]
+Form = Literal["finite", "infinitive", "participle", "gerund"]
 
 WORDS: dict[str, Any] = tomllib.loads(
     files("allyouneed.lab.demo.grammar").joinpath("words.toml").read_bytes().decode()
@@ -161,6 +162,52 @@ VERBS: dict[str, Verb] = {
     verb.german.prefix + verb.german.infinitive: verb for verb in map(_read_verb, _rows(WORDS["verbs"]))
 }
 """All full verbs by their German infinitive (English `know` has two, `kennen` and `wissen`)."""
+
+
+def _forms(kind: str, infinitive: str, present: str, past: str = "", participle: str = "") -> VerbForms:
+    return VerbForms(infinitive, tuple(present.split()), tuple(past.split()), participle, kind=kind)
+
+
+BE = Verb(
+    english=VerbForms("be", ("am", "is", "are"), ("was", "was", "were"), "been", "being"),
+    german=_forms("VA", "sein", "bin ist sind", "war war waren", "gewesen"),
+    particle="",
+    preposition="",
+    auxiliary="sein",
+    subjects=(),
+    objects=(),
+    traits=frozenset({"stative"}),
+)
+"""The copula, also used as an auxiliary."""
+
+
+class Auxiliary(NamedTuple):
+    """An auxiliary in both languages, or in English alone, and the form of the next verb."""
+
+    english: VerbForms
+    german: VerbForms | None
+    next_form: Form
+
+
+_WERDEN = _forms("VA", "werden", "werde wird werden", "wurde wurde wurden", "worden")
+AUXILIARIES = {
+    "do": Auxiliary(_forms("VV", "do", "do does do", "did did did"), None, "infinitive"),
+    "future": Auxiliary(_forms("MD", "will", "will will will"), _WERDEN, "infinitive"),
+    **{
+        modal: Auxiliary(_forms("MD", modal, f"{modal} {modal} {modal}"), _forms("VM", *german), "infinitive")
+        for modal, german in {
+            "can": ("können", "kann kann können"),
+            "must": ("müssen", "muss muss müssen"),
+            "should": ("sollen", "sollte sollte sollten"),
+        }.items()
+    },
+    "perfect": Auxiliary(
+        _forms("VV", "have", "have has have"), _forms("VA", "haben", "habe hat haben"), "participle"
+    ),
+    "progressive": Auxiliary(BE.english, None, "gerund"),
+    "passive": Auxiliary(BE.english, _WERDEN, "participle"),
+}
+"""Auxiliaries by meaning, outermost first."""
 
 
 def _read_adjective(row: str) -> Adjective:

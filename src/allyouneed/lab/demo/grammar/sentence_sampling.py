@@ -8,6 +8,7 @@ from typing import TypeVar
 from allyouneed.lab.demo.grammar import expressions
 from allyouneed.lab.demo.grammar.expressions import NUMBERS, POSSESSIVES, PRONOUNS
 from allyouneed.lab.demo.grammar.lexicon import (
+    BE,
     VERBS,
     Noun,
     ObjectSlot,
@@ -24,7 +25,6 @@ from allyouneed.lab.demo.grammar.syntax import (
     agreement,
     wording,
 )
-from allyouneed.lab.demo.grammar.verbs import BE
 
 T = TypeVar("T")
 
