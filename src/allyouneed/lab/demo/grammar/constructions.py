@@ -85,15 +85,7 @@ def wh_question(sampler: SentenceSampler) -> Sentence:
 def complement_clause(sampler: SentenceSampler) -> Sentence:
     """Peter says that the guests will arrive tomorrow: the verb ends the German clause."""
     kind = sampler.pick(("that", "whether"))
-    within = (
-        declarative,
-        separable_verb,
-        compound_tense,
-        modal,
-        negation,
-        passive,
-        object_relative,
-    )
+    within = (declarative, separable_verb, compound_tense, modal, negation, passive, object_relative)
     (inner,) = sampler.pick(within)(sampler).clauses
     return _reported(sampler, kind, replace(inner, front="", conjunction=CONJUNCTIONS[kind]))
 
@@ -166,21 +158,9 @@ def anaphora(sampler: SentenceSampler) -> Sentence:
 CONSTRUCTIONS: dict[str, Callable[[SentenceSampler], Sentence]] = {
     function.__name__: function
     for function in (
-        declarative,
-        separable_verb,
-        compound_tense,
-        modal,
-        negation,
-        yes_no_question,
-        wh_question,
-        complement_clause,
-        embedded_question,
-        adverbial_clause,
-        subject_relative,
-        object_relative,
-        passive,
-        coordination,
-        anaphora,
+        *(declarative, separable_verb, compound_tense, modal, negation, yes_no_question, wh_question),
+        *(complement_clause, embedded_question, adverbial_clause, subject_relative, object_relative),
+        *(passive, coordination, anaphora),
     )
 }
 """All constructions by name; they are equally frequent."""

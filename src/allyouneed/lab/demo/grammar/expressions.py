@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from allyouneed.lab.demo.grammar.lexicon import Noun, nouns_of
+from allyouneed.lab.demo.grammar.lexicon import WORDS, Noun, nouns_of
 from allyouneed.lab.demo.grammar.syntax import Fixed, NounPhrase, wording
 
 
@@ -15,34 +15,9 @@ class Determiner(NamedTuple):
     declension: str
 
 
-DETERMINERS = {
-    english: Determiner(*rest)
-    for english, *rest in (
-        row.split()
-        for row in """
-            the DT d ART weak
-            this DT dies PDAT weak
-            every DT jed PIAT weak
-            which WDT welch PWAT weak
-            a DT ein ART mixed
-            no DT kein PIAT mixed
-            my PRP$ mein PPOSAT mixed
-            your PRP$ Ihr PPOSAT mixed
-            his PRP$ sein PPOSAT mixed
-            her PRP$ ihr PPOSAT mixed
-            our PRP$ unser PPOSAT mixed
-            their PRP$ ihr PPOSAT mixed
-            many JJ viel PIAT strong
-            several JJ mehrer PIAT strong
-        """.strip().split("\n")
-    )
-}
+DETERMINERS = {english: Determiner(*row.split()) for english, row in WORDS["determiners"].items()}
 """Determiners that inflect in German, by their English singular."""
-
-NUMBERS = {
-    **{"two": "zwei", "three": "drei", "four": "vier", "five": "fünf", "six": "sechs", "seven": "sieben"},
-    **{"eight": "acht", "nine": "neun", "ten": "zehn", "eleven": "elf", "twelve": "zwölf"},
-}
+NUMBERS: dict[str, str] = WORDS["numbers"]
 POSSESSIVES = {"I": "my", "you": "your", "he": "his", "she": "her", "we": "our", "they": "their"}
 """Possessive determiner by the owner's pronoun."""
 
@@ -60,37 +35,16 @@ def _fixed(name: str, rows: list[str], noun: Noun | None = None) -> Fixed:
     return Fixed({"nominative": nominative, "accusative": accusative, "dative": dative}, name, noun)
 
 
-PRONOUNS = {
-    name: _pronoun(name, "PRP PPER", row)
-    for name, row in {
-        "I": "I me = ich mich mir",
-        "you": "you you = Sie Sie Ihnen",
-        "he": "he him = er ihn ihm",
-        "she": "she her = sie sie ihr",
-        "we": "we us = wir uns uns",
-        "they": "they them = sie sie ihnen",
-        "masculine": "it it = er ihn ihm",
-        "feminine": "it it = sie sie ihr",
-        "neuter": "it it = es es ihm",
-    }.items()
-}
+PRONOUNS = {name: _pronoun(name, "PRP PPER", row) for name, row in WORDS["pronouns"].items()}
 """Personal pronouns by the English word; `it` by the gender of the German noun that it stands for."""
-
 WHO = _pronoun("", "WP PWS", "who whom = wer wen wem")
 WHAT = _pronoun("", "WP PWS", "what what = was was was")
-
-_RELATIVE = {
-    "masculine": "der den dem",
-    "feminine": "die die der",
-    "neuter": "das das dem",
-    "plural": "die die denen",
-}
 
 
 def relative_pronoun(head: NounPhrase) -> Fixed:
     """The relative pronoun (who, that) of a relative clause about the head."""
     tags, english = ("WP PRELS", "who whom") if head.noun.is_human else ("WDT PRELS", "that that")
-    german = _RELATIVE["plural" if head.plural else head.noun.gender]
+    german = WORDS["relative"]["plural" if head.plural else head.noun.gender]
     return _pronoun(head.pronoun, tags, f"{english} = {german}", head.noun)
 
 
@@ -103,18 +57,10 @@ def name(english: str, german: str, pronoun: str = "") -> Fixed:
     return _fixed(pronoun, [row] * 3)
 
 
-FIRST_NAMES = {
-    **dict.fromkeys(["Anna", "Maria", "Julia", "Laura", "Emma", "Sophie", "Lena", "Clara"], "she"),
-    **dict.fromkeys(["Peter", "Thomas", "Paul", "Felix", "Lukas", "David", "Jonas", "Martin"], "he"),
-}
+FIRST_NAMES = {name: pronoun for pronoun in ("she", "he") for name in WORDS["names"][pronoun].split()}
 """First names, each with the pronoun that refers to it."""
-
-LAST_NAMES = ("Weber", "Schmidt", "Fischer", "Becker", "Wagner", "Keller", "Hoffmann", "Braun", "Schulz")
-CITIES = {
-    **{name: name for name in ["Berlin", "Hamburg", "Paris", "London", "Dresden", "Leipzig"]},
-    **{"Munich": "München", "Vienna": "Wien", "Cologne": "Köln", "Zurich": "Zürich"},
-    **{"Prague": "Prag", "Rome": "Rom", "Geneva": "Genf"},
-}
+LAST_NAMES: list[str] = WORDS["names"]["last"].split()
+CITIES: dict[str, str] = WORDS["cities"]
 
 IN, TO, TO_CITY, BY = map(
     wording, ("in/IN = in/APPR", "to/TO = zu/APPR", "to/TO = nach/APPR", "by/IN = von/APPR")
@@ -137,27 +83,9 @@ PLACES = [
 GOALS = nouns_of("market lake park office building")
 
 AND, BUT = wording("and/CC = und/KON"), wording(",/, but/CC = ,/$, aber/KON")
-CONJUNCTIONS = {
-    english: wording(row)
-    for english, row in {
-        "that": "that/IN = dass/KOUS",
-        "whether": "whether/IN = ob/KOUS",
-        "if": "if/IN = wenn/KOUS",
-        "as soon as": "as/IN soon/RB as/IN = sobald/KOUS",
-        "because": "because/IN = weil/KOUS",
-        "although": "although/IN = obwohl/KOUS",
-        "before": "before/IN = bevor/KOUS",
-        "while": "while/IN = während/KOUS",
-        "when": "when/WRB = wenn/KOUS",
-        "when it was": "when/WRB = als/KOUS",
-    }.items()
-}
+CONJUNCTIONS = {english: wording(row) for english, row in WORDS["conjunctions"].items()}
 """Conjunctions of subordinate clauses; German has a separate `when` for single events in the past."""
 
-_DAYS = {
-    **{"Monday": "Montag", "Tuesday": "Dienstag", "Wednesday": "Mittwoch", "Thursday": "Donnerstag"},
-    **{"Friday": "Freitag", "Saturday": "Samstag", "Sunday": "Sonntag"},
-}
 _UNITS = {"week": "e Woche", "month": "en Monat", "year": "es Jahr"}
 """English unit -> the ending of the preceding German word, and the German unit."""
 
@@ -173,7 +101,7 @@ _TODAY = "today/NN = heute/ADV"
 _LAST = ["yesterday/NN = gestern/ADV", *_with_units("last/JJ", "letzt/ADJA", _UNITS)]
 _NEXT = ["tomorrow/NN = morgen/ADV", *_with_units("next/JJ", "nächst/ADJA", _UNITS)]
 _EVERY = _with_units("every/DT", "jed/PIAT", {"day": "en Tag", "morning": "en Morgen", "evening": "en Abend"})
-_ON_A_DAY = [f"on/IN {day}/NNP = am/APPRART {tag}/NN" for day, tag in _DAYS.items()]
+_ON_A_DAY = [f"on/IN {day}/NNP = am/APPRART {tag}/NN" for day, tag in WORDS["days"].items()]
 _AGO = [
     f"{number}/CD {unit}/NNS ago/RB = vor/APPR {zahl}/CARD {einheit}/NN = 0-1 1-2 2-0"
     for number, zahl in NUMBERS.items()
@@ -194,15 +122,7 @@ TIMES = {
 }
 """Time expressions by tense, in groups: one group is drawn, then one of its members."""
 
-_OFTEN, _NEVER, _SOMETIMES = "often/RB = oft/ADV", "never/RB = nie/ADV", "sometimes/RB = manchmal/ADV"
-FREQUENCY = {
-    tense: [wording(row) for row in rows]
-    for tense, rows in {
-        "present": [_OFTEN, _SOMETIMES, "always/RB = immer/ADV", "rarely/RB = selten/ADV"],
-        "past": [_OFTEN, _SOMETIMES, _NEVER],
-        "perfect": [_OFTEN, _NEVER, "already/RB = schon/ADV", "just/RB = gerade/ADV"],
-    }.items()
-}
+FREQUENCY = {tense: [wording(row) for row in rows] for tense, rows in WORDS["frequency"].items()}
 """Frequency adverbs, which precede the English verb, by tense."""
 
 WHERE, WHEN, WHY = map(wording, ("where/WRB = wo/PWAV", "when/WRB = wann/PWAV", "why/WRB = warum/PWAV"))

@@ -7,24 +7,8 @@ from typing import TypeVar
 
 from allyouneed.lab.demo.grammar import expressions
 from allyouneed.lab.demo.grammar.expressions import NUMBERS, POSSESSIVES, PRONOUNS
-from allyouneed.lab.demo.grammar.lexicon import (
-    BE,
-    VERBS,
-    Noun,
-    ObjectSlot,
-    Verb,
-    adjectives_of,
-    nouns_of,
-)
-from allyouneed.lab.demo.grammar.syntax import (
-    Adjunct,
-    Clause,
-    Nominal,
-    NounPhrase,
-    Tense,
-    agreement,
-    wording,
-)
+from allyouneed.lab.demo.grammar.lexicon import BE, VERBS, Noun, ObjectSlot, Verb, adjectives_of, nouns_of
+from allyouneed.lab.demo.grammar.syntax import Adjunct, Clause, Nominal, NounPhrase, Tense, agreement, wording
 
 T = TypeVar("T")
 
