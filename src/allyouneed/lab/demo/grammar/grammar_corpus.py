@@ -8,11 +8,10 @@ from itertools import islice
 from random import Random
 from zlib import crc32
 
-from allyouneed.lab.demo.grammar.constructions import CONSTRUCTIONS
+from allyouneed.lab.demo.grammar.constructions import CONSTRUCTIONS, SentenceSampler
 from allyouneed.lab.demo.grammar.expressions import BY
 from allyouneed.lab.demo.grammar.lexicon import BE, Noun, Verb
 from allyouneed.lab.demo.grammar.realisation import English, German
-from allyouneed.lab.demo.grammar.sentence_sampling import SentenceSampler
 from allyouneed.lab.demo.grammar.syntax import (
     Clause,
     NounPhrase,
