@@ -26,6 +26,8 @@ from allyouneed.lab.bench.decoding_contenders import (
 )
 from allyouneed.lab.bench.decoding_speed import (
     LENGTHS,
+    DecodingTeam,
+    DecodingTurn,
     Measured,
     bench_lengths,
     bench_task,
@@ -35,7 +37,6 @@ from allyouneed.lab.bench.decoding_speed import (
     num_turns_of_lengths,
     summarise,
 )
-from allyouneed.lab.bench.decoding_team import DecodingTeam, DecodingTurn
 from allyouneed.lab.bench.decoding_workloads import DecodingTask, task_of_model, task_of_shape
 from allyouneed.lab.bench.training_workloads import multi30k_lengths
 from allyouneed.tasks.task import TARGET_TOKENIZER

@@ -1,10 +1,13 @@
-"""Shared parts of both benchmarks: entries, the description of the machine, and figures with their spread."""
+"""Shared parts of both benchmarks: entries, their processes, rounds of turns, the machine, and spreads."""
 
 import importlib.util
 import os
-from collections.abc import Iterable
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from multiprocessing import get_context
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +16,8 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.hardware.machine import environment
 
 OURS = "allyouneed"
+K = TypeVar("K")
+T = TypeVar("T")
 Precision = DecodingPrecision
 
 NEEDED = {
@@ -40,6 +45,51 @@ def missing_package(contender: str) -> str | None:
     """The requirement to install for a contender, or None if nothing is missing."""
     package, requirement = NEEDED.get(contender, ("torch", ""))
     return requirement if importlib.util.find_spec(package) is None else None
+
+
+class ContenderProcess(ProcessPoolExecutor):
+    """A process of a contender alone, so that it does not reuse memory that another has freed.
+
+    Args:
+        build: Builds the contender there.
+        given: Arguments of `build`.
+    """
+
+    def __init__(self, build: Callable[..., object], *given: object) -> None:
+        super().__init__(1, get_context("spawn"), _enter, (build, given))
+
+    def ask(self, call: Callable[[Any], T]) -> Future[T]:
+        """Call a function of the contender there."""
+        return self.submit(_call, call)
+
+
+_entered: list[Any] = []
+"""In a process: its contender."""
+
+
+def _enter(build: Callable[..., object], given: Sequence[object]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports it
+    _entered.append(build(*given))
+
+
+def _call(call: Callable[[Any], T]) -> T:
+    return call(_entered[0])
+
+
+def play_in_turns(
+    keys: Sequence[K], take_turn: Callable[[K, int], T], num_rounds: int, advance: Callable[[], None]
+) -> Iterator[dict[K, T]]:
+    """Yield a turn of every key for each round, after a warm-up round that is not reported.
+
+    `take_turn` also gets the number of the round, 0 for the warm-up. `advance` is called after every turn.
+    """
+    for number in range(num_rounds + 1):
+        turns = {}
+        for key in keys:
+            turns[key] = take_turn(key, number)
+            advance()
+        if number:
+            yield turns
 
 
 def circumstances(device: torch.device) -> dict[str, Any]:

@@ -4,27 +4,42 @@ Contenders take turns at the same sentences, each in its best layout: it tries a
 best few on all sentences. Ratios are taken within a round, so a busy machine slows all alike.
 """
 
+import importlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import metadata
-from typing import Any
+from operator import methodcaller
+from typing import Any, Self
 
 import numpy as np
 import torch
 
-from allyouneed.lab.bench.contenders import NEEDED, OURS, Entry, Precision, circumstances, spread
+from allyouneed.hardware.memory import memory_bytes
+from allyouneed.lab.bench.contenders import (
+    NEEDED,
+    OURS,
+    ContenderProcess,
+    Entry,
+    Precision,
+    circumstances,
+    play_in_turns,
+    spread,
+)
 from allyouneed.lab.bench.decoding_contenders import (
+    CONTENDERS,
     ONE_BY_ONE,
     Ids,
     Layout,
     OurDecoder,
     other_batches,
+    sorted_batches,
     ways_to_share,
 )
-from allyouneed.lab.bench.decoding_team import DecodingTeam, DecodingTurn
 from allyouneed.lab.bench.decoding_workloads import DecodingTask
 from allyouneed.native.library import instructions, library
 from allyouneed.symbols import UNKNOWN
@@ -40,6 +55,100 @@ _TRIED_SENTENCES = 256
 _FINALISTS = 2
 _TURNS_OF_LAYOUT = 2
 _LATENCY_SENTENCES, _LATENCY_TURNS = 80, 4
+
+
+# Processes of a contender
+
+
+@dataclass(frozen=True)
+class DecodingTurn:
+    """One translation of all sentences."""
+
+    seconds: float
+    """Includes passing ids to the process and back: a few milliseconds for a thousand sentences."""
+    outputs: Sequence[Sequence[int]]
+    """Token ids without end symbols, in the order of the sources."""
+
+
+class DecodingTeam:
+    """The processes of an entry, each with the task's model loaded, as many as its largest layout needs."""
+
+    def __init__(self, task: DecodingTask, entry: Entry, num_processes: int) -> None:
+        self._layout = ONE_BY_ONE
+        self._processes = [ContenderProcess(_LoadedDecoder, task, entry) for _ in range(num_processes)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.shutdown()
+
+    def arrange(self, layout: Layout) -> None:
+        """Prepare all processes to translate in this layout."""
+        self._layout = layout
+        for ready in [process.ask(methodcaller("arrange", layout)) for process in self._processes]:
+            ready.result()
+
+    def take_turn(self, sources: Sequence[Ids]) -> DecodingTurn:
+        """Translate all sources and time it; a process that becomes free takes the next batch."""
+        began = time.perf_counter()
+        if self._layout.processes == 1:
+            outputs = self._processes[0].ask(methodcaller("translate", sources)).result()
+            return DecodingTurn(time.perf_counter() - began, outputs)
+        batches = iter(sorted_batches(sources, self._layout.batch))
+        results: dict[int, list[int]] = {}
+
+        def work(process: ContenderProcess) -> None:
+            for batch in batches:
+                texts = [sources[place] for place in batch]
+                found = process.ask(methodcaller("translate", texts)).result()
+                results.update(zip(batch, found, strict=True))
+
+        processes = self._processes[: self._layout.processes]
+        with ThreadPoolExecutor(len(processes)) as threads:
+            list(threads.map(work, processes))
+        return DecodingTurn(time.perf_counter() - began, [results[place] for place in range(len(sources))])
+
+    def latencies(self, sources: Sequence[Ids]) -> list[float]:
+        """Seconds per source, translated one at a time and timed in the first process."""
+        return list(self._processes[0].ask(methodcaller("latencies", sources)).result())
+
+    def memory(self) -> tuple[int, int]:
+        """Peak bytes of all processes together, and their growth since just before the model was loaded."""
+        each = [process.ask(methodcaller("memory")).result() for process in self._processes]
+        return sum(peak for peak, _ in each), sum(grown for _, grown in each)
+
+
+class _LoadedDecoder:
+    """A contender in its process."""
+
+    def __init__(self, task: DecodingTask, entry: Entry) -> None:
+        if entry.contender in NEEDED:
+            package = importlib.import_module(NEEDED[entry.contender][0])
+            getattr(package, "MarianMTModel", None)  # whose code transformers loads when it is asked for
+        self._before = memory_bytes(_CPU)
+        build = CONTENDERS[entry.contender]
+        contender = build(task.folders[entry.contender], entry.precision, task.search)
+        self.arrange, self.translate = contender.arrange, contender.translate
+
+    def latencies(self, sources: Sequence[Ids]) -> list[float]:
+        if not sources:  # of few sentences, some turns have none
+            return []
+        self.translate(sources[:1])  # warm-up
+        seconds = []
+        for source in sources:
+            began = time.perf_counter()
+            self.translate([source])
+            seconds.append(time.perf_counter() - began)
+        return seconds
+
+    def memory(self) -> tuple[int, int]:
+        peak = memory_bytes(_CPU)
+        return peak, peak - self._before
+
+
+# The speed of translation
 
 
 @dataclass(frozen=True)
@@ -72,10 +181,8 @@ def bench_task(
     """
     chosen = {entry: try_layouts(task, entry, threads, advance) for entry in entries}
     measured = dict(_measure(task, chosen, num_rounds, advance))
-    started = circumstances(_CPU)
     return {
-        **started,
-        "environment": started["environment"] | {"threads": threads} | _versions(entries) | kernels_in_use(),
+        **_circumstances(threads, entries),
         "model": task.model.model_dump(),
         "search": task.search.model_dump(),
         "sentences": len(task.sources),
@@ -145,16 +252,10 @@ def _measure(
         for entry, tried in chosen.items():
             teams[entry] = stack.enter_context(DecodingTeam(task, entry, tried[0][0].processes))
             teams[entry].arrange(tried[0][0])
-
-        def play() -> dict[Entry, DecodingTurn]:
-            turns = {}
-            for entry, team in teams.items():
-                turns[entry] = team.take_turn(task.sources)
-                advance()
-            return turns
-
-        play()
-        rounds = [play() for _ in range(num_rounds)]
+        played = play_in_turns(
+            [*teams], lambda entry, number: teams[entry].take_turn(task.sources), num_rounds, advance
+        )
+        rounds = list(played)
         memory = {entry: team.memory() for entry, team in teams.items()}
         latencies = _latencies(teams, task, advance)
     for entry, tried in chosen.items():
@@ -222,15 +323,15 @@ def seconds(found: Measured) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.array([turn.seconds for turn in found.turns])
 
 
-def kernels_in_use() -> dict[str, str]:
-    """The instruction set of our kernels, and what limits those of all."""
-    chosen = {"instructions": instructions()} if library() else {}
-    return chosen | {name: os.environ[name] for name in FORCED if name in os.environ}
-
-
-def _versions(entries: Sequence[Entry]) -> dict[str, str]:
+def _circumstances(threads: int, entries: Sequence[Entry] = ()) -> dict[str, Any]:
+    """The first fields of a record, with versions of the peers, and what the kernels compute with."""
+    started = circumstances(_CPU)
     packages = {NEEDED[contender][0] for contender, _ in entries if contender in NEEDED}
-    return {package: metadata.version(package) for package in sorted(packages)}
+    more: dict[str, Any] = {"threads": threads}
+    more |= {package: metadata.version(package) for package in sorted(packages)}
+    more |= {"instructions": instructions()} if library() else {}
+    more |= {name: os.environ[name] for name in FORCED if name in os.environ}
+    return started | {"environment": started["environment"] | more}
 
 
 # The time per output token by length
@@ -259,25 +360,19 @@ def bench_lengths(
     rows = []
     for precision in precisions:
         decoders = {length: _decoder(task, precision, length) for length in LENGTHS}
-        rounds: list[dict[int, float]] = []
-        for _ in range(num_rounds + 1):  # the first is a warm-up
-            rounds.append({})
-            for length, decoder in decoders.items():
-                rounds[-1][length] = _seconds_of_token(decoder, sources[length], length)
-                advance()
+        take_turn = partial(_seconds_of_token, decoders, sources)
+        rounds = list(play_in_turns(LENGTHS, take_turn, num_rounds, advance))
         rows += [
             {
                 "precision": precision,
                 "length": length,
-                "seconds_per_token": spread(each[length] for each in rounds[1:]),
-                "times_the_shortest": spread(each[length] / each[LENGTHS[0]] for each in rounds[1:]),
+                "seconds_per_token": spread(each[length] for each in rounds),
+                "times_the_shortest": spread(each[length] / each[LENGTHS[0]] for each in rounds),
             }
             for length in LENGTHS
         ]
-    started = circumstances(torch.device("cpu"))
     return {
-        **started,
-        "environment": started["environment"] | {"threads": 1} | kernels_in_use(),
+        **_circumstances(1),
         "model": task.model.model_dump(),
         "beam_size": task.search.beam_size,
         "batch": _BATCH,
@@ -298,7 +393,9 @@ def _decoder(task: DecodingTask, precision: Precision, length: int) -> OurDecode
     return decoder
 
 
-def _seconds_of_token(decoder: OurDecoder, sources: Sequence[Sequence[int]], length: int) -> float:
+def _seconds_of_token(
+    decoders: Mapping[int, OurDecoder], sources: Mapping[int, Sequence[Ids]], length: int, number: int
+) -> float:
     began = time.perf_counter()
-    decoder.translate(sources)
+    decoders[length].translate(sources[length])
     return (time.perf_counter() - began) / (_BATCH * length)

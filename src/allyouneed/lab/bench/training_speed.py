@@ -5,13 +5,13 @@ well. Ratios are taken within a round, so a busy machine slows all alike; the re
 Each contender runs in its own process, so that none reuses memory that another has freed.
 """
 
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import islice
+from functools import partial
+from itertools import islice, product
 from multiprocessing import get_context
 from typing import Any
 
@@ -24,7 +24,14 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Batch
 from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
-from allyouneed.lab.bench.contenders import Entry, Precision, circumstances, spread
+from allyouneed.lab.bench.contenders import (
+    ContenderProcess,
+    Entry,
+    Precision,
+    circumstances,
+    play_in_turns,
+    spread,
+)
 from allyouneed.lab.bench.training_contenders import CONTENDERS, TrainingContender
 from allyouneed.lab.bench.training_workloads import Shape, make_batches
 from allyouneed.training.flops import training_flops
@@ -117,49 +124,31 @@ def play_rounds(
         workload: list(islice(_batches(shape, lengths), _NUM_TURNS_OF_OTHER_BATCHES * shape.steps))
         for workload, lengths in drawn.items()
     }
+    size = _LIMIT_SIZE if device.type == "cpu" else None
     with ExitStack() as stack:
         processes = {
-            entry: stack.enter_context(
-                ProcessPoolExecutor(1, get_context("spawn"), _enter, (shape, entry, longest, device))
-            )
+            entry: stack.enter_context(ContenderProcess(build_contender, shape, entry, longest, device))
             for entry in entries
         }
 
-        def take_turns(part: slice) -> dict[tuple[str, Entry], TrainingTurn]:
-            turns = {}
-            for workload, whole in batches.items():
-                for entry, process in processes.items():
-                    turns[workload, entry] = process.submit(_take_turn, whole[part], shape, device).result()
-                    advance()
-            return turns
+        def take_part(key: tuple[str, Entry], number: int) -> TrainingTurn:
+            workload, entry = key
+            first = (number - 1) % _NUM_TURNS_OF_OTHER_BATCHES * shape.steps
+            part = batches[workload][first : first + shape.steps] if number else batches[workload]
+            turn = partial(take_turn, batches=part, model=shape.model, device=device)
+            return processes[entry].ask(turn).result()
 
-        take_turns(slice(None))
-        for number in range(num_rounds):
-            size = _LIMIT_SIZE if device.type == "cpu" else None
+        for turns in play_in_turns([*product(batches, entries)], take_part, num_rounds, advance):
             limits: dict[Precision, float] = {
                 precision: matmul_peak(device, precision, size)
                 for _, precision in entries
                 if precision != "int8"  # training does not support it
             }
-            first = number % _NUM_TURNS_OF_OTHER_BATCHES * shape.steps
-            yield Round(limits, take_turns(slice(first, first + shape.steps)))
+            yield Round(limits, turns)
 
 
 def _batches(shape: Shape, lengths: NDArray[np.int64]) -> Iterator[Batch]:
     return make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
-
-
-_entered: list[TrainingContender] = []
-"""In a worker process: its contender."""
-
-
-def _enter(shape: Shape, entry: Entry, longest: int, device: torch.device) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports it
-    _entered.append(build_contender(shape, entry, longest, device))
-
-
-def _take_turn(batches: Sequence[Batch], shape: Shape, device: torch.device) -> TrainingTurn:
-    return take_turn(_entered[0], batches, shape.model, device)
 
 
 def build_contender(shape: Shape, entry: Entry, longest: int, device: torch.device) -> TrainingContender:
