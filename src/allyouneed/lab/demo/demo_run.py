@@ -21,7 +21,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import read_lines, write_lines
 from allyouneed.evaluation import Score, bleu_13a, chrf, scores_to_json
-from allyouneed.lab.demo.grammar import DemoCorpus, DemoPair, demo_dictionary, generate_demo_corpus
+from allyouneed.lab.demo.grammar import DemoCorpus, demo_dictionary, generate_demo_corpus
 from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.loading import load_translator
 from allyouneed.runs.starting import average, train
@@ -38,13 +38,13 @@ def translate_word_by_word(sentences: Sequence[str], dictionary: Mapping[str, st
     A word without an entry is looked up in lower case, then copied; an empty entry drops the word. The result
     starts with a capital letter.
     """
-    return [_word_by_word(sentence, dictionary) for sentence in sentences]
-
-
-def _word_by_word(sentence: str, dictionary: Mapping[str, str]) -> str:
-    words = (dictionary.get(word, dictionary.get(word.lower(), word)) for word in _TOKEN.findall(sentence))
-    text = _SPACE_BEFORE_MARK.sub("", " ".join(word for word in words if word))
-    return text[:1].upper() + text[1:]
+    found = []
+    for sentence in sentences:
+        tokens = _TOKEN.findall(sentence)
+        words = (dictionary.get(word, dictionary.get(word.lower(), word)) for word in tokens)
+        text = _SPACE_BEFORE_MARK.sub("", " ".join(word for word in words if word))
+        found.append(text[:1].upper() + text[1:])
+    return found
 
 
 def nearest_sentence(
@@ -61,40 +61,31 @@ def nearest_sentence(
     """
     if not train_sources or len(train_sources) != len(train_targets):
         raise ValueError(f"{len(train_sources)} training sources for {len(train_targets)} targets")
-    index = _Index(train_sources)
-    return [train_targets[index.nearest(sentence)] for sentence in sentences]
+    bags = [_features(source) for source in train_sources]
+    document_frequency = Counter(feature for bag in bags for feature in bag)
+    idf = {feature: math.log(1 + len(bags) / count) for feature, count in document_frequency.items()}
+    postings: dict[str, tuple[list[int], list[float]]] = defaultdict(lambda: ([], []))
+    for row, bag in enumerate(bags):
+        norm = math.sqrt(sum((count * idf[feature]) ** 2 for feature, count in bag.items()))
+        for feature, count in bag.items():
+            rows, shares = postings[feature]
+            rows.append(row)
+            shares.append(count * idf[feature] / norm)
+    index = {feature: (np.array(rows), np.array(shares)) for feature, (rows, shares) in postings.items()}
+    found = []
+    for sentence in sentences:
+        scores = np.zeros(len(bags))
+        for feature, count in _features(sentence).items():
+            if feature in index:
+                places, parts = index[feature]
+                scores[places] += count * idf[feature] * parts
+        found.append(train_targets[int(scores.argmax())])
+    return found
 
 
 def _features(sentence: str) -> Counter[str]:
     words = _TOKEN.findall(sentence.lower())
     return Counter([*words, *map(" ".join, pairwise(words))])
-
-
-class _Index:
-    """An inverted index from features to their sentences, with the feature's share of the cosine."""
-
-    def __init__(self, sentences: Sequence[str]) -> None:
-        bags = [_features(sentence) for sentence in sentences]
-        document_frequency = Counter(feature for bag in bags for feature in bag)
-        self.num_sentences = len(bags)
-        self.idf = {feature: math.log(1 + len(bags) / count) for feature, count in document_frequency.items()}
-        rows: dict[str, list[int]] = defaultdict(list)
-        shares: dict[str, list[float]] = defaultdict(list)
-        for row, bag in enumerate(bags):
-            norm = math.sqrt(sum((count * self.idf[feature]) ** 2 for feature, count in bag.items()))
-            for feature, count in bag.items():
-                rows[feature].append(row)
-                shares[feature].append(count * self.idf[feature] / norm)
-        self.postings = {feature: (np.array(rows[feature]), np.array(shares[feature])) for feature in rows}
-
-    def nearest(self, sentence: str) -> int:
-        """The index of the sentence with the highest cosine similarity."""
-        scores = np.zeros(self.num_sentences)
-        for feature, count in _features(sentence).items():
-            if feature in self.postings:
-                rows, shares = self.postings[feature]
-                scores[rows] += count * self.idf[feature] * shares
-        return int(scores.argmax())
 
 
 MODEL = "this model"
@@ -171,11 +162,8 @@ def _write_corpus(directory: Path, corpus: DemoCorpus) -> None:
             write_lines(aside / f"{part}.de", (pair.target for pair in pairs))
             write_lines(aside / f"{part}.en.trees", (pair.source_tree for pair in pairs))
             write_lines(aside / f"{part}.de.trees", (pair.target_tree for pair in pairs))
-            write_lines(aside / f"{part}.alignments", (_alignment(pair) for pair in pairs))
-
-
-def _alignment(pair: DemoPair) -> str:
-    return " ".join(f"{source}-{target}" for source, target in pair.alignment)
+            alignments = (" ".join(f"{i}-{j}" for i, j in pair.alignment) for pair in pairs)
+            write_lines(aside / f"{part}.alignments", alignments)
 
 
 def _files(corpus: Path, part: str) -> CorpusFiles:
