@@ -18,7 +18,7 @@ from sacrebleu import BLEU, CHRF
 from allyouneed.errors import DataError, UsageError
 from allyouneed.evaluation import WORDS, BleuTokens, bleu_13a, bleu_of, choose_tokens
 from allyouneed.evaluation.bleu import has_few_spaces, moses_bleu, moses_tokenizer
-from allyouneed.evaluation.chrf import chrf
+from allyouneed.evaluation.metrics import chrf
 from allyouneed.evaluation.scores import Metric
 
 HYPOTHESES = ["The cat sat on the mat.", 'He said: "It\'s 5,300 km", and left.', "", "ein Mann - grün & blau"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu import CHRF
 
-from allyouneed.evaluation.chrf import chrf
+from allyouneed.evaluation.metrics import chrf
 from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 
 

@@ -9,8 +9,7 @@ from allyouneed.evaluation.bleu import (
     moses_bleu,
     moses_tokenizer,
 )
-from allyouneed.evaluation.chrf import chrf
-from allyouneed.evaluation.metrics import translation_metrics
+from allyouneed.evaluation.metrics import chrf, translation_metrics
 from allyouneed.evaluation.scores import Metric, Score, format_scores, headline, perplexity, scores_to_json
 
 __all__ = [

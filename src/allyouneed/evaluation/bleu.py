@@ -4,6 +4,7 @@ import importlib.metadata
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from allyouneed.errors import UsageError
@@ -68,16 +69,30 @@ def has_few_spaces(lines: Sequence[str]) -> bool:
     return few and 2 * len(_UNSPACED.findall(written)) > num_characters
 
 
-def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
-    """BLEU as sacreBLEU computes it on plain text with one of its tokenisers."""
+def sacrebleu_metric(
+    name: str,
+    tokenizer: str,
+    tokenize: Callable[[str], str] = str,
+    told: Mapping[str, str] = MappingProxyType({}),
+    **settings: Any,
+) -> Metric:
+    """BLEU as sacreBLEU computes it with one of its tokenisers, on lines that `tokenize` has changed.
+
+    `told` are entries of the signature beside those of sacreBLEU, and `settings` further settings of it.
+    """
 
     def metric(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
         from sacrebleu import BLEU
 
         # `force` only silences a warning that the text may be tokenised.
-        bleu = BLEU(tokenize=tokenizer, lowercase=lowercase, force=True)
-        value = bleu.corpus_score(hypotheses, aligned_references(hypotheses, references)).score
-        return Score(name, value, str(bleu.get_signature()))
+        bleu = BLEU(tokenize=tokenizer, force=True, **settings)
+        aligned = aligned_references(hypotheses, references)
+        tokenized = [[line and tokenize(line) for line in lines] for lines in aligned]
+        value = bleu.corpus_score([tokenize(line) for line in hypotheses], tokenized).score
+        signature = bleu.get_signature()
+        for key, text in told.items():
+            signature.update(key, text)
+        return Score(name, value, str(signature))
 
     metric.__name__ = name
     return metric
@@ -86,7 +101,7 @@ def sacrebleu_metric(name: str, tokenizer: str, *, lowercase: bool) -> Metric:
 def bleu_of(tokens: BleuTokens) -> Metric:
     """BLEU as sacreBLEU computes it on some tokens; named by them, such as `bleu_13a` and `bleu_ja_mecab`."""
     name = f"bleu_{tokens.tokenizer.replace('-', '_')}"
-    return sacrebleu_metric(name, tokens.tokenizer, lowercase=False)
+    return sacrebleu_metric(name, tokens.tokenizer)
 
 
 def bleu_13a(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
@@ -116,22 +131,8 @@ def multi_bleu(name: str, tokenize: Callable[[str], str], told: Mapping[str, str
 
     `tokenize` separates the tokens of a line by spaces; `told` describes them in the signature.
     """
-
-    def metric(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
-        from sacrebleu import BLEU
-
-        aligned = aligned_references(hypotheses, references)
-        bleu = BLEU(tokenize="none", smooth_method="none", force=True)
-        tokenized = [[line and tokenize(line) for line in lines] for lines in aligned]
-        value = bleu.corpus_score([tokenize(line) for line in hypotheses], tokenized).score
-        signature = bleu.get_signature()
-        for key, text in told.items():
-            signature.update(key, text)
-        signature.update("sacremoses", importlib.metadata.version("sacremoses"))
-        return Score(name, value, str(signature))
-
-    metric.__name__ = name
-    return metric
+    told = {**told, "sacremoses": importlib.metadata.version("sacremoses")}
+    return sacrebleu_metric(name, "none", tokenize, told, smooth_method="none")
 
 
 def moses_tokenizer(language: str) -> Callable[[str], str]:

@@ -1,4 +1,4 @@
-"""The metrics of translations in every convention, and BLEU in tokens of Moses."""
+"""The metrics of translations in every convention: chrF, and BLEU in tokens of Moses and of others."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,8 +13,7 @@ from allyouneed.evaluation.bleu import (
     multi_bleu,
     sacrebleu_metric,
 )
-from allyouneed.evaluation.chrf import chrf
-from allyouneed.evaluation.scores import Metric
+from allyouneed.evaluation.scores import Metric, Score, aligned_references
 from allyouneed.language_codes import is_language_code, primary_language
 
 _COMPOUND = re.compile(r"(\S)-(\S)")
@@ -38,12 +37,27 @@ EXPLANATIONS = {
 """Name of a metric -> how it tokenises, and where it is used."""
 
 
+def chrf(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
+    """chrF2 by sacreBLEU's defaults: n-grams of 1 to 6 characters, recall weighted by 2 (Popović 2015).
+
+    With several references, the one that is most similar to a hypothesis counts.
+
+    Raises:
+        DataError: The counts of hypotheses and references differ, or are 0.
+    """
+    from sacrebleu import CHRF
+
+    metric = CHRF()
+    value = metric.corpus_score(hypotheses, aligned_references(hypotheses, references)).score
+    return Score("chrf", value, str(metric.get_signature()))
+
+
 def bleu_on_plain_text() -> list[Metric]:
     """The metrics on words that need no rules for the language."""
     return [
         bleu_13a,
         sacrebleu_metric("bleu_13a_lowercased", "13a", lowercase=True),
-        sacrebleu_metric("bleu_intl", "intl", lowercase=False),
+        sacrebleu_metric("bleu_intl", "intl"),
         sacrebleu_metric("bleu_intl_lowercased", "intl", lowercase=True),
     ]
 
