@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from allyouneed.explorer.page import hash_source, style_sheet
+from allyouneed.explorer.page import hash_source, html_head, style_sheet
 
 _THEMED = (
     "<style>:root{color:#1c1c1a}@media(prefers-color-scheme:dark){:root{color:#e9e8e4}}"
@@ -28,13 +28,11 @@ def page(title: str, body: Iterable[str]) -> str:
         f"default-src 'none'; style-src '{hash_source(style)}'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
-    head = (
-        '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{style}</style>\n"
+    return (
+        html_head(title, policy, style)
+        + "\n".join(['<main class="results">', *body, "</main>", "</html>"])
+        + "\n"
     )
-    return head + "\n".join(['<main class="results">', *body, "</main>", "</html>"]) + "\n"
 
 
 def prose(text: str) -> str:

@@ -59,15 +59,23 @@ def attention_page(document: Mapping[str, Any]) -> str:
         f"default-src 'none'; script-src '{hash_source(script)}'; style-src '{hash_source(style)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    title = escape(f"Attention: {_one_line(document['sequences']['source']['text'])}")
+    text = document["sequences"]["source"]["text"]
+    title = "".join(character if character.isprintable() else " " for character in text)
+    return (
+        f"{html_head(f'Attention: {title}', policy, style)}<main></main>\n"
+        "<noscript>The attention is drawn by a script of this page: allow scripts to see it.</noscript>\n"
+        f'<script type="application/json" id="attention">{json_in_html(pack_weights(document))}</script>\n'
+        f'<script type="module">{script}</script>\n</html>\n'
+    )
+
+
+def html_head(title: str, policy: str, style: str) -> str:
+    """The beginning of a page, up to its body, with a content security policy and a style sheet."""
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{style}</style>\n<main></main>\n"
-        "<noscript>The attention is drawn by a script of this page: allow scripts to see it.</noscript>\n"
-        f'<script type="application/json" id="attention">{json_in_html(pack_weights(document))}</script>\n'
-        f'<script type="module">{script}</script>\n</html>\n'
+        f"<title>{escape(title)}</title>\n<style>{style}</style>\n"
     )
 
 
@@ -143,7 +151,3 @@ def json_in_html(value: Any) -> str:
     """JSON that cannot close the element that holds it: `<`, `>`, `&` and non-ASCII are escaped."""
     text = json.dumps(value, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _one_line(text: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in text)
