@@ -91,7 +91,7 @@ def keep_counts(folder: Path, counts: Mapping[str, Counts]) -> None:
         smallest = np.float32 if found.dtype.kind == "f" else np.min_scalar_type(found.max())
         arrays[figure] = np.asfortranarray(found, smallest)  # columns compress better than rows
     with replaced_file(file) as aside, aside.open("wb") as stream:
-        np.savez_compressed(stream, **arrays)
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
 
 
 def read_counts(content: bytes) -> dict[str, Counts]:
@@ -104,19 +104,17 @@ def read_counts(content: bytes) -> dict[str, Counts]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             is_fitting = sum(entry.file_size for entry in archive.infolist()) <= _MOST_BYTES
         arrays = dict(np.load(io.BytesIO(content))) if is_fitting else {}
-        tests = {figure: find_test(figure) for figure in arrays}
+        shapes = {figure: (test.num_counts,) for figure in arrays if (test := find_test(figure))}
         is_whole = bool(arrays) and all(
-            test and len(arrays[figure]) and arrays[figure].shape[1:] == (test.num_counts,)
-            for figure, test in tests.items()
+            len(array) and array.shape[1:] == shapes.get(figure) for figure, array in arrays.items()
         )
-        counts = {
+        counts: dict[str, Counts] = {
             figure: array.astype(np.float64 if array.dtype.kind == "f" else np.int64)
             for figure, array in arrays.items()
         }
-        is_finite = all(np.isfinite(array).all() for array in counts.values())
     except Exception as error:  # of any kind, if the file is hostile
         raise ValueError("holds no counts") from error
-    if not (is_whole and is_finite):
+    if not is_whole:
         raise ValueError("holds other arrays than counts of sentences")
     return counts
 
@@ -149,7 +147,7 @@ def _drawn(figure: str, content: bytes) -> DrawnScores | None:
     counts, test = read_counts(content).get(figure), find_test(figure)
     if counts is None or test is None:
         return None
-    scores = resampled_scores(counts, test.score)
+    scores = resampled_scores(counts, test.score) if np.isfinite(counts).all() else np.array(np.nan)
     if not np.isfinite(scores).all():
         raise ValueError("gives no scores")
     return DrawnScores(scores, len(counts))
