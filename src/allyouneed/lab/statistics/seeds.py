@@ -16,7 +16,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,25 +83,38 @@ class SeedComparison:
         return float((as_far.sum() + 1) / (as_far.size + 1))
 
 
-class _Fit(NamedTuple):
+class _Fit:
     """Scores as the sum of a system's part, a seed's part, and a residual, by least squares."""
 
-    seeds: dict[int, int]
-    """Seed -> its column."""
-    systems: list[str]
-    """System of each score, [scores]."""
-    design: Array
-    """Parts of each score, [scores, parts]."""
-    inverse: Array
-    """Parts from scores, [parts, scores]."""
-    coefficients: Array
-    """The parts, those of the systems first."""
-    squares: Array
-    """Square of what is left of each score, [scores]."""
-    of_sentences: Array
-    """Variance over drawn test sets of what is left of each score, [scores]; 0 if they are not drawn."""
-    shares: Array
-    """Degrees of freedom of each residual, between 0 and 1, [scores]."""
+    def __init__(self, systems: Mapping[str, SeedScores]) -> None:
+        cells = [
+            (name, seed, score)
+            for name, scores in systems.items()
+            for seed, score in zip(scores.seeds, scores.observed, strict=True)
+        ]
+        self.systems = [name for name, _, _ in cells]  # of each score
+        column = {name: n for n, name in enumerate(systems)}
+        self.seeds = {
+            seed: len(systems) + n for n, seed in enumerate(sorted({seed for _, seed, _ in cells}))
+        }  # seed -> its column
+        self.design = np.zeros((len(cells), len(systems) + len(self.seeds)))  # parts of each score
+        for row, (name, seed, _) in enumerate(cells):
+            self.design[row, [column[name], self.seeds[seed]]] = 1
+        observed = np.array([score for _, _, score in cells])
+        self.inverse = np.linalg.pinv(self.design).astype(np.float64)  # parts from scores
+        self.coefficients = self.inverse @ observed  # the parts, those of the systems first
+        residuals = observed - self.design @ self.coefficients
+        residuals[np.abs(residuals) <= _ROUNDING * np.abs(observed).max(initial=0)] = 0
+        self.squares = residuals**2
+        # Degrees of freedom of each residual, between 0 and 1.
+        self.shares = 1 - np.einsum("sp,ps->s", self.design, self.inverse)
+        # Variance over drawn test sets of what is left of each score; 0 if they are not drawn.
+        self.of_sentences = np.zeros_like(residuals)
+        drawn = [scores.resampled for scores in systems.values() if scores.resampled is not None]
+        if drawn and len(drawn) == len(systems):
+            on_test_sets = np.concatenate(drawn)
+            left = on_test_sets - self.design @ (self.inverse @ on_test_sets)
+            self.of_sentences = left.var(axis=1)
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -139,32 +151,6 @@ class _Fit(NamedTuple):
         return float(chosen @ self.coefficients), float(sources @ sources)
 
 
-def _fitted(systems: Mapping[str, SeedScores]) -> _Fit:
-    cells = [
-        (name, seed, score)
-        for name, scores in systems.items()
-        for seed, score in zip(scores.seeds, scores.observed, strict=True)
-    ]
-    seeds = {seed: len(systems) + n for n, seed in enumerate(sorted({seed for _, seed, _ in cells}))}
-    column = {name: n for n, name in enumerate(systems)}
-    design = np.zeros((len(cells), len(systems) + len(seeds)))
-    for row, (name, seed, _) in enumerate(cells):
-        design[row, [column[name], seeds[seed]]] = 1
-    observed = np.array([score for _, _, score in cells])
-    inverse = np.linalg.pinv(design).astype(np.float64)
-    coefficients = inverse @ observed
-    residuals = observed - design @ coefficients
-    residuals[np.abs(residuals) <= _ROUNDING * np.abs(observed).max(initial=0)] = 0
-    shares = 1 - np.einsum("sp,ps->s", design, inverse)
-    of_sentences = np.zeros_like(residuals)
-    drawn = [scores.resampled for scores in systems.values() if scores.resampled is not None]
-    if drawn and len(drawn) == len(systems):
-        on_test_sets = np.concatenate(drawn)
-        of_sentences = (on_test_sets - design @ (inverse @ on_test_sets)).var(axis=1)
-    names = [name for name, _, _ in cells]
-    return _Fit(seeds, names, design, inverse, coefficients, residuals**2, of_sentences, shares)
-
-
 @dataclass(frozen=True)
 class SeedTests:
     """Tests of systems that were trained with the same seeds and scored on the same sentences."""
@@ -177,7 +163,7 @@ class SeedTests:
 
     @functools.cached_property
     def _fit(self) -> _Fit:
-        return _fitted(self._finite)
+        return _Fit(self._finite)
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -225,7 +211,7 @@ class SeedTests:
 
     def _splits(self, name: str) -> Iterator[SeedComparison]:
         """The halves of a system's seeds, compared by what the other systems tell of seeds."""
-        others = _fitted(
+        others = _Fit(
             {other: replace(of, resampled=None) for other, of in self._finite.items() if other != name}
         )
         if not others.degrees_of_freedom:
