@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -99,14 +101,14 @@ def translate(
         raise UsageError(f"bench translate: two are named {twice}; measure one at a time, with another --out")
     results = results_so_far(out)
     keep(results, out)  # fails before minutes of work, not after
-    measure, text = (_lengths, _lengths_as_text) if conditions.lengths else (_speeds, _speeds_as_text)
     measured = []
     for name, make in _tasks(models, source, reference, shape, conditions):
         key = f"{name}, by length" if conditions.lengths else name
-        results[key] = measure(make, conditions)
+        results[key] = _measure(make, conditions)
         keep(results, out)
         measured.append(key)
     for key in measured:
+        text = _lengths_as_text if conditions.lengths else _speeds_as_text
         print("\n".join(text(key, results[key])), end="\n\n")
     if not conditions.lengths:
         print("\n".join(_REMARKS))
@@ -124,12 +126,6 @@ def _require_effect(
             raise UsageError(f"--{name}: read for models, without --lengths, only; leave it out")
 
 
-def _require_one(entries: Sequence[object], conditions: Conditions) -> None:
-    if not entries:
-        asked = " or ".join(conditions.precision)
-        raise UsageError(f"--precision: no contender has {asked} here; name another")
-
-
 Make = Callable[[Sequence[str], Mapping[str, object], Path], "DecodingTask"]
 """Peers, search settings, folder for exports -> task."""
 
@@ -142,61 +138,44 @@ def _tasks(
     conditions: Conditions,
 ) -> Iterator[tuple[str, Make]]:
     """Name of each task in the result file, and a function that makes it."""
-    from functools import partial
-
     from allyouneed.lab.bench.decoding_workloads import MODELS, task_of_model, task_of_shape
 
     for model in models:
         yield model.resolve().name, partial(task_of_model, model, source, reference)
     for shape in shapes:
-        yield (
-            shape,
-            partial(task_of_shape, MODELS[shape], conditions.sentences, conditions.length),
-        )
+        yield shape, partial(task_of_shape, MODELS[shape], conditions.sentences, conditions.length)
 
 
-def _search(conditions: Conditions) -> dict[str, float | bool]:
-    """Search settings that override the model's own."""
-    given = {"beam_size": conditions.beam_size, "length_penalty": conditions.length_penalty}
-    return {name: value for name, value in given.items() if value is not None} | {"early_stopping": True}
-
-
-def _speeds(make: Make, conditions: Conditions) -> dict[str, Any]:
+def _measure(make: Make, conditions: Conditions) -> dict[str, Any]:
+    """The record of a task, of the speeds of all contenders, or of our speed by length."""
     from allyouneed.hardware.processor import available_cores
+    from allyouneed.lab.bench import decoding_speed
     from allyouneed.lab.bench.contenders import OURS, Entry
     from allyouneed.lab.bench.decoding_contenders import precisions
-    from allyouneed.lab.bench.decoding_speed import bench_task, num_turns
 
-    peers, threads = tuple(installed(conditions.against)), conditions.threads or available_cores()
-    entries = [
-        Entry(name, precision)
-        for name in (OURS, *peers)
-        for precision in conditions.precision
-        if precision in precisions(name)
-    ]
-    _require_one(entries, conditions)
+    peers = () if conditions.lengths else tuple(installed(conditions.against))
+    pairs = product((OURS, *peers), conditions.precision)
+    entries = [Entry(name, precision) for name, precision in pairs if precision in precisions(name)]
+    if not entries:
+        asked = " or ".join(conditions.precision)
+        raise UsageError(f"--precision: no contender has {asked} here; name another")
+    search: dict[str, object] = {"beam_size": conditions.beam_size, "early_stopping": True}
+    if conditions.length_penalty is not None:
+        search["length_penalty"] = conditions.length_penalty
+    rounds, threads = conditions.rounds, conditions.threads or available_cores()
     with TemporaryDirectory(prefix="allyouneed-bench-") as folder:
-        task = make(peers, _search(conditions), Path(folder))
-        total = num_turns(entries, conditions.rounds, threads)
-        with progress(total, unit="turns", description="measuring") as bar:
-            return bench_task(task, entries, conditions.rounds, threads, bar.advance)
-
-
-def _lengths(make: Make, conditions: Conditions) -> dict[str, Any]:
-    from allyouneed.lab.bench.contenders import OURS
-    from allyouneed.lab.bench.decoding_contenders import precisions
-    from allyouneed.lab.bench.decoding_speed import LENGTHS, bench_lengths, num_turns_of_lengths
-
-    chosen = [precision for precision in conditions.precision if precision in precisions(OURS)]
-    _require_one(chosen, conditions)
-    with TemporaryDirectory(prefix="allyouneed-bench-") as folder:
-        task = make((), _search(conditions), Path(folder))
-        if task.model.positions == "learned" and task.model.max_positions < LENGTHS[-1]:
+        task = make(peers, search, Path(folder))
+        if not conditions.lengths:
+            total = decoding_speed.num_turns(entries, rounds, threads)
+            with progress(total, unit="turns", description="measuring") as bar:
+                return decoding_speed.bench_task(task, entries, rounds, threads, bar.advance)
+        longest, chosen = decoding_speed.LENGTHS[-1], [precision for _, precision in entries]
+        if task.model.positions == "learned" and task.model.max_positions < longest:
             found = f"the model has {task.model.max_positions} positions"
-            raise UsageError(f"--lengths: {found}, and {LENGTHS[-1]} are measured; take another model")
-        total = num_turns_of_lengths(chosen, conditions.rounds)
+            raise UsageError(f"--lengths: {found}, and {longest} are measured; take another model")
+        total = decoding_speed.num_turns_of_lengths(chosen, rounds)
         with progress(total, unit="turns", description="measuring") as bar:
-            return bench_lengths(task, chosen, conditions.rounds, bar.advance)
+            return decoding_speed.bench_lengths(task, chosen, rounds, bar.advance)
 
 
 def _speeds_as_text(name: str, result: Mapping[str, Any]) -> Iterator[str]:
