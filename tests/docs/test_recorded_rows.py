@@ -8,12 +8,10 @@ import pytest
 
 from allyouneed.explorer import html_parts
 from allyouneed.lab.paper.experiment import DATE, PROCESSOR, RESULT
-from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.identity import identity_of_scale, read_facts
 from allyouneed.lab.paper.kept_rows import find_kept, take_up
-from allyouneed.lab.paper.pages.results_page import as_page, read_table, write_index
-from allyouneed.lab.paper.pages.results_text import as_csv
-from allyouneed.lab.paper.reproduction import read_results
+from allyouneed.lab.paper.pages.results_page import as_csv, as_page, read_table, write_index
+from allyouneed.lab.paper.reproduction import EXPERIMENTS, read_results
 
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
 MOST_BYTES = 40_000

@@ -7,7 +7,7 @@ import pytest
 
 from allyouneed.cli.commands.reproduce import reproduce
 from allyouneed.cli.program import main
-from allyouneed.lab.paper.experiments import EXPERIMENTS
+from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.lab.paper.scales import SCALES, Scale
 
 

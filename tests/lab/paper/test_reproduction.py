@@ -33,10 +33,9 @@ from allyouneed.lab.paper.experiment import (
     RowError,
     Work,
 )
-from allyouneed.lab.paper.experiments import EXPERIMENTS
-from allyouneed.lab.paper.pages.results_page import write_report
+from allyouneed.lab.paper.pages.results_page import as_terminal_table, table_cells, write_report
 from allyouneed.lab.paper.pages.results_table import results_table
-from allyouneed.lab.paper.pages.results_text import as_terminal_table, table_cells
+from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.lab.paper.scales import SCALES, Scale
 from allyouneed.lab.paper.scaling import additive_micro_batch_tokens
 from allyouneed.lab.paper.table3 import TABLE3
@@ -492,7 +491,7 @@ from contextlib import nullcontext
 from pathlib import Path
 import torch
 from allyouneed.lab.paper import reproduction
-from allyouneed.lab.paper.experiments import EXPERIMENTS
+from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.lab.paper.experiment import Inputs
 from allyouneed.lab.paper.scales import Scale
 

@@ -3,8 +3,7 @@
 import pytest
 
 from allyouneed.config.presets import PRESETS
-from allyouneed.lab.paper.experiments import EXPERIMENTS
-from allyouneed.lab.paper.reproduction import chosen_rows
+from allyouneed.lab.paper.reproduction import EXPERIMENTS, chosen_rows
 from allyouneed.lab.paper.scales import SCALES
 
 PAPER = SCALES["paper"]

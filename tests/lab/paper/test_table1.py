@@ -13,9 +13,8 @@ import torch
 from allyouneed.lab.paper import layer_measurements, table1
 from allyouneed.lab.paper.experiment import FAILED, Results
 from allyouneed.lab.paper.layer_types import TYPES
-from allyouneed.lab.paper.pages.results_page import write_report
+from allyouneed.lab.paper.pages.results_page import as_terminal_table, write_report
 from allyouneed.lab.paper.pages.results_table import results_table
-from allyouneed.lab.paper.pages.results_text import as_terminal_table
 from allyouneed.lab.paper.reproduction import reproduce
 from allyouneed.lab.paper.scales import SCALES
 from allyouneed.lab.paper.table1 import TABLE1, cheaper_from

@@ -14,12 +14,10 @@ from allyouneed.cost.estimate import cost
 from allyouneed.errors import DataError, DivergedError, UsageError
 from allyouneed.lab.paper import table2
 from allyouneed.lab.paper.experiment import Experiment, Inputs, Results, Work
-from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.identity import read_json
-from allyouneed.lab.paper.pages.results_page import write_report
+from allyouneed.lab.paper.pages.results_page import table_cells, write_report
 from allyouneed.lab.paper.pages.results_table import results_table
-from allyouneed.lab.paper.pages.results_text import table_cells
-from allyouneed.lab.paper.reproduction import reproduce
+from allyouneed.lab.paper.reproduction import EXPERIMENTS, reproduce
 from allyouneed.lab.paper.scales import SCALES, Scale
 from allyouneed.lab.paper.table2 import SYSTEMS, TABLE2, TABLE2_EN_FR, System, at_scale, folder_of, rates
 from allyouneed.lab.statistics.verdicts import judge

@@ -16,9 +16,8 @@ from allyouneed.data.lines import read_lines, write_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.lab.paper import table4_grammar
 from allyouneed.lab.paper.experiment import Inputs, Results
-from allyouneed.lab.paper.pages.results_page import write_report
+from allyouneed.lab.paper.pages.results_page import as_terminal_table, write_report
 from allyouneed.lab.paper.pages.results_table import results_table
-from allyouneed.lab.paper.pages.results_text import as_terminal_table
 from allyouneed.lab.paper.reproduction import reproduce
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.table4 import EXCHANGES, SENTENCES, TABLE4

@@ -18,10 +18,9 @@ from allyouneed.evaluation import BleuTokens, bleu_of
 from allyouneed.evaluation.significance import bleu_counts, bleu_of_counts, resampled_scores
 from allyouneed.lab.paper import training_rows
 from allyouneed.lab.paper.experiment import Experiment, Figure, Results, Row
-from allyouneed.lab.paper.experiments import EXPERIMENTS
-from allyouneed.lab.paper.pages.results_page import write_report
+from allyouneed.lab.paper.pages.results_page import as_terminal_table, write_report
 from allyouneed.lab.paper.pages.results_table import results_table
-from allyouneed.lab.paper.pages.results_text import as_terminal_table
+from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.lab.paper.scales import SCALES
 from allyouneed.lab.statistics import figure_tests
 from allyouneed.lab.statistics.figure_tests import (
@@ -238,6 +237,15 @@ def test_damaged_counts_of_translations_and_trees_are_named(tmp_path: Path) -> N
         keep_counts(folder, {"bracket_f1": np.array([[1, 1, 1]] * 9)})
     (damaged / COUNTS).write_bytes(packed(bracket_f1=[[1, 1]] * 9))
     require_damage_is_named(damaged / COUNTS, "bracket_f1", values)
+
+
+def test_an_infinite_loss_leaves_the_other_figures_of_a_row_as_they_are(tmp_path: Path) -> None:
+    translate(tmp_path, {"base": [0.5, 0.5], "other": [0.6, 0.6]})
+    values = {"base": [50.0, 51.0], "other": [60.0, 61.0]}
+    before = judge(results_of(tmp_path, "bleu", values, {}, {}))
+    keep_counts(tmp_path / "other" / "seed-1", {"perplexity": np.array([[inf, 3.0]])})
+    assert judge(results_of(tmp_path, "bleu", values, {}, {})) == before
+    judge(results_of(tmp_path, "perplexity", {"base": [5.0, 5.1], "other": [inf, 5.2]}, {}, {}))
 
 
 def test_counts_are_kept_exactly_in_the_same_bytes(tmp_path: Path) -> None:

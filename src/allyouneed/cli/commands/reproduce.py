@@ -129,10 +129,9 @@ def _experiment(
     kept: KeptRows,
     device: Device,
 ) -> int:
-    from allyouneed.lab.paper.experiments import EXPERIMENTS
-    from allyouneed.lab.paper.pages.results_page import write_report
+    from allyouneed.lab.paper.pages.results_page import as_terminal_table, write_report
     from allyouneed.lab.paper.pages.results_table import results_table
-    from allyouneed.lab.paper.pages.results_text import as_terminal_table
+    from allyouneed.lab.paper.reproduction import EXPERIMENTS
     from allyouneed.lab.paper.reproduction import reproduce as run_rows
     from allyouneed.tasks.attention_figures import draw_in_every_form
 

@@ -1,4 +1,4 @@
-"""Computes the rows of an experiment, once per row and seed, and keeps the results.
+"""Lists the experiments, and computes their rows, once per row and seed, and keeps the results.
 
 OUT/ROW/seed-N holds the output of a row. `result.json` is written last; where it exists, the row is done.
 """
@@ -41,6 +41,8 @@ from allyouneed.lab.paper.experiment import (
     WeightsMissingError,
     Work,
 )
+from allyouneed.lab.paper.extrapolation import EXTRAPOLATION
+from allyouneed.lab.paper.figures import FIGURES
 from allyouneed.lab.paper.identity import (
     EXPERIMENT,
     identity,
@@ -50,11 +52,25 @@ from allyouneed.lab.paper.identity import (
     require_same,
 )
 from allyouneed.lab.paper.kept_rows import find_kept, keep_rows, require_keepable, rows_in, take_up
+from allyouneed.lab.paper.paths import PATHS
 from allyouneed.lab.paper.scales import Scale
+from allyouneed.lab.paper.scaling import SCALING
+from allyouneed.lab.paper.table1 import TABLE1
+from allyouneed.lab.paper.table2 import TABLE2, TABLE2_EN_FR
+from allyouneed.lab.paper.table3 import TABLE3
+from allyouneed.lab.paper.table4 import TABLE4
+from allyouneed.lab.paper.table4_grammar import TABLE4_GRAMMAR
+from allyouneed.lab.paper.variants import AOP, VARIANTS
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.publish import sha256_of, write_text
 from allyouneed.storage.run_directory import RunDirectory
 
+_ALL = (
+    *(TABLE1, PATHS, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
+    *(AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES),
+)
+EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
+"""Command-line name -> experiment, in the order of the index of results. Write a new one like `table3.py`."""
 _OF_THE_ROW = (DivergedError, ResourceError, RowError)
 """Errors that are recorded in the row's result; any other ends the experiment."""
 
@@ -104,7 +120,9 @@ def reproduce(  # noqa: PLR0913 - what, where, how large, from what, whom to tel
     """
     rows = [row for row in chosen_rows(experiment, scale, only) if only or _suits(row, inputs)]
     can_compute = _begin(experiment, out, scale, rows, inputs, taken_from, keep)
-    plan = _plan(rows if can_compute else [], num_seeds or experiment.num_seeds)
+    seeds = range(1, (num_seeds or experiment.num_seeds) + 1) if can_compute else ()
+    # All rows with the first seed, then the repetitions: a run that is stopped early has every row.
+    plan = [(row, seed) for seed in seeds for row in rows if seed == 1 or row.every_seed]
     if plan and num_seeds not in (None, 1) and len(plan) == len(rows):
         say(f"NOTICE: {num_seeds} seeds are asked for, but each of these rows is computed once")
     time_left, missing = _time_left([out / row.name / f"seed-{seed}" for row, seed in plan]), None
@@ -251,11 +269,6 @@ def _forget_other_machines(
         if of_first and [figures.get(name) for name in names] != of_first:
             for name in experiment.timed:
                 figures.pop(name, None)
-
-
-def _plan(rows: Sequence[Row], num_seeds: int) -> list[tuple[Row, int]]:
-    """All rows with the first seed, then the repetitions: a run that is stopped early has every row."""
-    return [(row, seed) for seed in range(1, num_seeds + 1) for row in rows if seed == 1 or row.every_seed]
 
 
 def _is_computed(row: Row, directory: Path) -> bool:

@@ -16,10 +16,10 @@ from matplotlib.figure import Figure as Picture
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.lab.paper.experiment import CURVE, FAILED, Experiment, Figure, Results, Row
-from allyouneed.lab.paper.experiments import EXPERIMENTS
 from allyouneed.lab.paper.pages import curves_page
 from allyouneed.lab.paper.pages.results_page import as_page, main_table, read_table, write_index, write_report
 from allyouneed.lab.paper.pages.results_table import VERDICTS, results_table
+from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.lab.paper.scales import SCALES
 
 TINY = SCALES["tiny"]

@@ -1,7 +1,9 @@
-"""The results of `reproduce` as an HTML page with plots, all files of results, and an index of many pages."""
+"""The results of `reproduce` as a page with plots, Markdown, CSV and a terminal table; an index of pages."""
 
 import base64
+import csv
 import html
+import io
 import json
 import os
 import statistics
@@ -17,11 +19,11 @@ from matplotlib.figure import Figure
 from allyouneed.errors import DataError, UsageError, printable
 from allyouneed.explorer.html_parts import cards, page, panel, plot, prose
 from allyouneed.explorer.page import json_in_html
-from allyouneed.lab.paper.experiment import Results, Row
-from allyouneed.lab.paper.experiments import EXPERIMENTS
+from allyouneed.explorer.text_tables import aligned
+from allyouneed.lab.paper.experiment import FAILED, PICTURES, Results, Row
 from allyouneed.lab.paper.pages import curves_page
 from allyouneed.lab.paper.pages.results_table import VERDICTS, Cell, ResultsTable, results_table
-from allyouneed.lab.paper.pages.results_text import as_csv, as_markdown, pictures
+from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.storage.publish import disk_errors, write_text
 
 _CLASSES = {"as the paper": "good", "not as the paper": "bad", "differs": "new"}
@@ -190,6 +192,82 @@ def _panels(results: Results, rows: Sequence[Row], figure: str) -> Iterator[Figu
         yield picture
 
 
+# Texts
+
+
+def as_terminal_table(table: ResultsTable) -> Iterator[str]:
+    """The table in aligned columns, its marks, the rows that failed, and the verdict."""
+    yield from aligned(table_cells(table))
+    yield ""
+    yield from _marks(table)
+    yield from (f"{FAILED}: {why}" for why in table.conclusions.get(FAILED.capitalize(), ()))
+    yield f"{table.verdict} Details: results.html"
+
+
+def as_markdown(results: Results, table: ResultsTable) -> str:
+    """The table with conclusions, pictures, legend and remarks."""
+    cells = table_cells(table)
+    titles, *rows = ("| " + " | ".join(row) + " |" for row in cells)
+    lines = [f"# {table.title}", "", table.verdict, "", f"{', '.join(table.facts)}.", ""]
+    lines += [titles, "|" + "---|" * len(cells[0]), *rows, ""]
+    for title, items in table.conclusions.items():
+        lines += [f"{title}: {'; '.join(items)}.", ""]
+    for path, picture in pictures(results):
+        caption, page = picture["caption"], path.parent / picture["page"]
+        lines += [f"![{caption}]({path}.png)", "", f"{caption} [Explore it]({page}).", ""]
+    return "\n".join([*lines, *(f"{remark}\n" for remark in (*_legend(table), *table.remarks))])
+
+
+def as_csv(results: Results) -> str:
+    """One line per row and seed, with all figures in full; lists, meant for pictures, are left out."""
+    outcomes = [
+        {"row": name, "seed": seed} | {k: v for k, v in figures.items() if not isinstance(v, list | dict)}
+        for name, of_row in results.outcomes.items()
+        for seed, figures in sorted(of_row.items())
+    ]
+    titles = dict.fromkeys(title for outcome in outcomes for title in outcome)
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(titles), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(outcomes)
+    return text.getvalue()
+
+
+def pictures(results: Results) -> Iterator[tuple[PurePosixPath, Mapping[str, str]]]:
+    """Pictures drawn by rows: path in the experiment's folder, without suffix, and caption and page."""
+    for row, of_row in results.outcomes.items():
+        for seed, outcome in of_row.items():
+            for name, picture in outcome.get(PICTURES, {}).items():
+                yield PurePosixPath(row, f"seed-{seed}", name), picture
+
+
+def table_cells(table: ResultsTable) -> list[list[str]]:
+    """Column titles, then a line per computed row: the paper's figures beside ours."""
+    titles = ["row", "what", "seeds"]
+    for column in table.columns:
+        titles += [f"{column.title}, paper", "ours"] if column.in_paper else [column.title]
+    lines = [[*titles, *table.costs]]
+    for line in table.lines:
+        cells = [line.name, line.what, str(line.num_seeds)]
+        for column, cell in zip(table.columns, line.cells, strict=True):
+            cells += [cell.paper, cell.marked] if column.in_paper else [cell.marked]
+        lines.append([*cells, *(cost for _, cost in table.costs_of(line))])
+    return lines
+
+
+def _marks(table: ResultsTable) -> Iterator[str]:
+    if table.marks:
+        yield f"Marks: {', '.join(f'{mark} {meaning.lower()}' for mark, meaning in table.marks.items())}."
+
+
+def _legend(table: ResultsTable) -> Iterator[str]:
+    """The marks and the figures, explained."""
+    yield from _marks(table)
+    for column in table.columns:
+        if column.explanation:
+            yield f"{column.title}: {column.explanation}."
+
+
 def write_report(results: Results) -> list[Path]:
     """Write `results.md`, `results.csv` and `results.html` into the experiment's folder.
 
@@ -246,16 +324,14 @@ def _entry(file: Path, text: str, folder: Path) -> tuple[tuple[int, str], str, s
     """
     try:
         table = read_table(text)
-        return (_place(table), " ".join(table.facts), _shown(file, table, folder)) if table else None
+        if table is None:
+            return None
+        place = _ORDER.index(table.experiment) if table.experiment in _ORDER else len(_ORDER)
+        return (place, html.escape(table.title)), " ".join(table.facts), _shown(file, table, folder)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         raise DataError(
             f"{file}: is damaged, or was written by another version; run its experiment again, or remove it"
         ) from None
-
-
-def _place(table: ResultsTable) -> tuple[int, str]:
-    place = _ORDER.index(table.experiment) if table.experiment in _ORDER else len(_ORDER)
-    return place, html.escape(table.title)
 
 
 def _shown(file: Path, table: ResultsTable, folder: Path) -> str:

@@ -173,7 +173,7 @@ def results_table(results: Results) -> ResultsTable:
         ],
         lines,
         _conclusions(results, judgements),
-        list(_remarks(results, scores)),
+        [*_trained(results), *_rates(results), *_notes(results), *_rule(results, scores)],
         verdict_on(results, judgements),
     )
 
@@ -271,14 +271,6 @@ def _difference(results: Results, judgement: Judgement, *, name_baseline: bool) 
 
 
 # Settings, notes, and how rows are compared
-
-
-def _remarks(results: Results, scores: Scores) -> Iterator[str]:
-    """Settings, notes and the rule of comparison; names of settings and rows are in backticks."""
-    yield from _trained(results)
-    yield from _rates(results)
-    yield from _notes(results)
-    yield from _rule(results, scores)
 
 
 def _trained(results: Results) -> Iterator[str]:
