@@ -38,16 +38,12 @@ def identity(experiment: Experiment, scale: Scale, rows: Sequence[Row], inputs: 
 
 def identity_of_scale(experiment: Experiment, scale: Scale) -> dict[str, Any]:
     """The facts that do not depend on inputs: experiment, scale and its settings."""
-    facts = {"experiment": experiment.name, "scale": scale.name, "settings": _settings(scale)}
-    return facts | {"revision": experiment.revision}
-
-
-def _settings(scale: Scale) -> dict[str, Any]:
-    told = asdict(scale).items()
-    settings = {
-        name: value for name, value in told if name not in ("name", "sized_for") and value is not None
+    kept = {
+        name: v for name, v in asdict(scale).items() if name not in ("name", "sized_for") and v is not None
     }
-    return dict(json.loads(json.dumps(settings)))
+    settings = json.loads(json.dumps(kept))
+    facts = {"experiment": experiment.name, "scale": scale.name, "settings": settings}
+    return facts | {"revision": experiment.revision}
 
 
 def require_same(out: Path, settings: Mapping[str, Any], option: str = "out") -> None:

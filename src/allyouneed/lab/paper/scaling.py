@@ -1,11 +1,13 @@
 """Why dot products are divided by sqrt(d_k) (3.2.1 and the paper's source): statistics and training."""
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,19 +50,12 @@ _NOTES = [
 ]
 
 
-class _Head:
-    """Queries, keys and dot products of a head."""
+class _Head(NamedTuple):
+    """Queries and keys of a head in each sentence, [length, d_k], and the products of its open pairs."""
 
-    def __init__(self) -> None:
-        self.queries: list[Tensor] = []
-        self.keys: list[Tensor] = []
-        self.products: list[Tensor] = []
-
-    def add(self, query: Tensor, key: Tensor, is_open: Tensor) -> None:
-        """Add queries and keys of a sentence, [length, d_k], and the products of the pairs that are open."""
-        self.queries.append(query)
-        self.keys.append(key)
-        self.products.append((query @ key.T)[is_open])
+    queries: list[Tensor]
+    keys: list[Tensor]
+    products: list[Tensor]
 
 
 def dot_product_figures(model: EncoderDecoder, store: PairStore) -> dict[str, Any]:
@@ -70,7 +65,7 @@ def dot_product_figures(model: EncoderDecoder, store: PairStore) -> dict[str, An
         The figures of `_FIGURES` that begin with `qk`, as means over heads; and `qk_histogram`: shares of the
         standardised dot products in NUM_BINS bins from -WIDEST to WIDEST.
     """
-    heads: dict[tuple[int, int], _Head] = {}
+    heads: dict[tuple[int, int], _Head] = defaultdict(lambda: _Head([], [], []))
     with evaluation_mode(model.modules()), _recorded(model, heads):
         for place in range(min(_NUM_SENTENCES, store.num_pairs)):  # one at a time: nothing is padded
             batch_loss(model, make_batch(store, np.array([place])), smoothing=0.0, precision="float32")
@@ -109,8 +104,10 @@ def _recorded(model: EncoderDecoder, heads: dict[tuple[int, int], _Head]) -> Ite
         def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | ImplicitMask) -> Tensor:
             is_open = mask.dense() if isinstance(mask, ImplicitMask) else mask
             opened = is_open.expand(1, 1, query.size(2), key.size(2))[0, 0]
-            for head in range(layer.num_heads):
-                heads.setdefault((number, head), _Head()).add(query[0, head], key[0, head], opened)
+            for head, (queries, keys) in enumerate(zip(query[0], key[0], strict=True)):
+                products = (queries @ keys.T)[opened]
+                for found, new in zip(heads[number, head], (queries, keys, products), strict=True):
+                    found.append(new)
             attended: Tensor = layer.plain(query, key, value, mask)
             return attended
 
@@ -210,12 +207,6 @@ def _rows(scale: Scale) -> Sequence[Row]:
     return [*trained, *random]
 
 
-def _sections(results: Results) -> Iterator[str]:
-    """The page's sections as HTML, for the rows computed so far."""
-    yield from _random_section(results)
-    yield from _trained_section(results)
-
-
 def _random_section(results: Results) -> Iterator[str]:
     curves = {(figure, kind): _curve(results, kind, figure) for figure in _PANELS for kind in KINDS}
     if not any(curves.values()):
@@ -299,5 +290,5 @@ SCALING = Experiment(
     ALL_SCORES | _FIGURES,
     require_validation,
     notes=_NOTES,
-    sections=_sections,
+    sections=lambda results: chain(_random_section(results), _trained_section(results)),
 )

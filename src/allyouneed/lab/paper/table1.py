@@ -158,14 +158,11 @@ def _num_rounds(scale: Scale) -> int:
     return 3 if scale.name == QUICK else 15
 
 
-def _types(scale: Scale) -> Sequence[LayerType]:
-    if scale.name != QUICK:
-        return TYPES
-    return [replace(layer, lengths=layer.lengths[:-1], widths=layer.widths[:-1]) for layer in TYPES]
-
-
 def _rows(scale: Scale) -> Sequence[Row]:
-    rows = [Row(t.name, t.what, partial(measured, t), _paper(t), every_seed=False) for t in _types(scale)]
+    types = TYPES
+    if scale.name == QUICK:
+        types = [replace(layer, lengths=layer.lengths[:-1], widths=layer.widths[:-1]) for layer in TYPES]
+    rows = [Row(t.name, t.what, partial(measured, t), _paper(t), every_seed=False) for t in types]
     return [*rows, Row("separable_k_is_n", "with k = n", _remark, every_seed=False)]
 
 
@@ -239,7 +236,8 @@ def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
     for name, found in figures.items():
         complexity, sequential, path = _TYPE_OF[name].orders
         cells = (
-            *(f"O({complexity})", _powers(found["time_n"], found["time_d"])),
+            f"O({complexity})",
+            f"<span>n<sup>{found['time_n']:.2f}</sup> · d<sup>{found['time_d']:.2f}</sup></span>",
             *(f"O({sequential})", str(found["sequential"])),
             *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
         )
@@ -251,10 +249,6 @@ def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
         f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
     return heading("The table", text) + cards(titles, lines)
-
-
-def _powers(n: float, d: float) -> str:
-    return f"<span>n<sup>{n:.2f}</sup> · d<sup>{d:.2f}</sup></span>"
 
 
 def _cost_panels(

@@ -49,17 +49,13 @@ def _rows(scale: Scale) -> Sequence[Row]:
         if config in configs:
             place = configs.index(config)
             del configs[place]
-            row = _merged(rows.pop(place), row)
+            before = rows.pop(place)
+            same = f"{row.what}; the same at this scale: {before.what}"
+            row = replace(row, what=same, same=[*before.same, before.name, *row.same])
         rows.append(row)
         configs.append(config)
     # The big row is trained three times as long; at a small scale it would be the largest row by far.
     return [*rows, preset_row("big", "big", (4.33, 26.4))] if scale.name == "paper" else rows
-
-
-def _merged(row: Row, last: Row) -> Row:
-    """Two rows with the same configuration, as the last one."""
-    what = f"{last.what}; the same at this scale: {row.what}"
-    return replace(last, what=what, same=[*row.same, row.name, *last.same])
 
 
 TABLE3 = Experiment(
