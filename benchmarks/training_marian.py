@@ -45,8 +45,8 @@ def write_data(folder: Path) -> None:
     vocab_size = SHAPE.model.target_vocab_size
     allyouneed("prepare", folder / "data", *sides, "--vocab-size", vocab_size)
     store = PairStore(folder / "data" / "train")
-    for side, sentence in (("source", store.source), ("target", store.target)):
-        sentences = (sentence(number) for number in range(len(store.source_lengths)))
+    for side, texts in (("source", store.source), ("target", store.target)):
+        sentences = map(texts.sentence, range(store.num_pairs))
         lines = (" ".join(f"t{token}" for token in tokens) for tokens in sentences)
         (folder / side).write_text("".join(f"{line}\n" for line in lines))
     words = ["</s>", "<unk>", *(f"t{token}" for token in range(2, vocab_size))]

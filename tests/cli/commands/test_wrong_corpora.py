@@ -200,7 +200,7 @@ def test_what_can_be_used_is_kept_and_the_rest_is_told(
         prepared.units, (prepared.train.source, prepared.train.target), sides, strict=True
     ):
         assert isinstance(units, Tokenizer)
-        assert [units.decode(store(index).tolist()) for index in range(len(lines))] == lines
+        assert [units.decode(store.sentence(index).tolist()) for index in range(len(lines))] == lines
     for message in told:
         assert message.replace("DIR", str(corpus.folder)) in err
 

@@ -250,7 +250,8 @@ def test_outputs_of_an_interrupted_computation_do_not_count_as_those_of_a_kept_r
 
 def packed(**arrays: Any) -> bytes:
     file = io.BytesIO()
-    np.savez_compressed(file, **{name: np.array(array) for name, array in arrays.items()})
+    content: Any = {name: np.array(array) for name, array in arrays.items()}
+    np.savez_compressed(file, **content)
     return file.getvalue()
 
 

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from math import inf, nan
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -207,7 +207,8 @@ def require_damage_is_named(file: Path, figure: str, values: Mapping[str, Sequen
 
 def packed(**arrays: object) -> bytes:
     file = io.BytesIO()
-    np.savez_compressed(file, **{name: np.array(array) for name, array in arrays.items()})
+    content: Any = {name: np.array(array) for name, array in arrays.items()}
+    np.savez_compressed(file, **content)
     return file.getvalue()
 
 

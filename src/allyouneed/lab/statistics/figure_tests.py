@@ -16,7 +16,8 @@ from allyouneed.errors import DataError
 from allyouneed.evaluation.significance import Counts, bleu_of_counts, resampled_scores
 from allyouneed.lab.paper.experiment import RESULT
 from allyouneed.storage.publish import replaced_file
-from allyouneed.tasks.parsing.bracket_f1 import Brackets, ScoredTree, score_tree
+from allyouneed.tasks.parsing.bracket_f1 import Brackets, score_tree
+from allyouneed.tasks.parsing.trees import Tree
 
 COUNTS = "counts.npz"
 """File of a row and seed: figure -> counts of each sentence, [sentences, counts]."""
@@ -74,7 +75,7 @@ def find_test(figure: str) -> FigureTest | None:
     return next((test for name, test in TESTS.items() if f"{figure}_".startswith(f"{name}_")), None)
 
 
-def bracket_counts(gold: Sequence[ScoredTree], trees: Sequence[ScoredTree | None]) -> NDArray[np.int64]:
+def bracket_counts(gold: Sequence[Tree], trees: Sequence[Tree | None]) -> NDArray[np.int64]:
     """Brackets of each sentence: matched, in the gold tree, and in the other."""
     found = [score_tree(*pair).brackets for pair in zip(gold, trees, strict=True)]
     return np.array([[brackets.matched, brackets.gold, brackets.test] for brackets in found])
