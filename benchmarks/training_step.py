@@ -29,10 +29,10 @@ from allyouneed.model.attention import AttentionFunction, fused_attention, scale
 from allyouneed.model.dropout import Dropout
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.training import loss, update
-from allyouneed.training.update import Gradients
 from allyouneed.training.loss import LossSums, label_smoothed_cross_entropy
 from allyouneed.training.optimizer import build_optimizer
 from allyouneed.training.team import team_of
+from allyouneed.training.update import Gradients
 
 VOCAB_SIZE, SENTENCE_TOKENS, BATCH_TOKENS = 10_000, 17, 4_096
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
