@@ -11,6 +11,7 @@ from allyouneed.errors import UsageError, UserError, counted, notice
 
 if TYPE_CHECKING:
     from allyouneed.storage.run_log import Event
+    from allyouneed.training.trainer import Report
 
 
 class TensorBoard:
@@ -95,10 +96,19 @@ class RunReporter:
 
 
 @contextlib.contextmanager
-def run_reporter(run: Path) -> Iterator[RunReporter]:
-    """A reporter whose progress bar closes with the block."""
+def run_reporter(run: Path, *, tensorboard: bool = False) -> Iterator["Report"]:
+    """Receives the events of a run: reports them, for TensorBoard, too, if wanted, until the block ends."""
     with contextlib.ExitStack() as stack:
-        yield RunReporter(run, stack)
+        receivers: list[Report] = [
+            RunReporter(run, stack),
+            *([TensorBoard(run, stack)] if tensorboard else []),
+        ]
+
+        def report(event: "Event") -> None:
+            for receiver in receivers:
+                receiver(event)
+
+        yield report
 
 
 def _how_it_goes(event: "Event", *, with_pace: bool) -> str:

@@ -1,6 +1,5 @@
 """`allyouneed train`: from prepared data to a trained model."""
 
-import contextlib
 import json
 import shlex
 from collections.abc import Sequence
@@ -8,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from allyouneed.cli.run_reporter import RunReporter, TensorBoard
+from allyouneed.cli.run_reporter import run_reporter
 from allyouneed.cli.shared_options import (
     ConfigurationOptions,
     ContinuationOptions,
@@ -22,8 +21,6 @@ from allyouneed.errors import UsageError, notice, talk
 
 if TYPE_CHECKING:
     from allyouneed.config.run import RunConfig
-    from allyouneed.storage.run_log import Event
-    from allyouneed.training.trainer import Report
 
 
 def train(
@@ -78,8 +75,7 @@ def train(
     from allyouneed.runs.starting import train as train_run  # loads PyTorch, so after the checks
 
     where = torch_device(device)
-    with contextlib.ExitStack() as stack:
-        report = _reporter(run, tensorboard, stack)
+    with run_reporter(run, tensorboard=tensorboard) as report:
         received = train_run(run, data, chosen, resume=resume, device=where, report=report, say=notice)
     if received is None:
         _notice_end(run)
@@ -103,18 +99,6 @@ def _assigned(steps: int | None, minutes: float | None, precision: str | None) -
         "precision": precision and f'"{precision}"',
     }
     return [f"training.{setting}={value}" for setting, value in values.items() if value is not None]
-
-
-def _reporter(run: Path, tensorboard: bool, stack: contextlib.ExitStack) -> "Report":
-    receivers: list[Report] = [RunReporter(run, stack)]
-    if tensorboard:
-        receivers.append(TensorBoard(run, stack))
-
-    def report(event: "Event") -> None:
-        for receiver in receivers:
-            receiver(event)
-
-    return report
 
 
 def _notice_end(run: Path) -> None:
@@ -156,16 +140,24 @@ def _chosen(
 
     if options == ConfigurationOptions() and continuation == ContinuationOptions() and not settings:
         return None
-    _refuse_settings_of_data(options.set_ or ())
+    for each in options.set_ or ():
+        name = each.partition("=")[0].strip()
+        if name.startswith("data.") or name in ("model.source_vocab_size", "model.target_vocab_size"):
+            raise UsageError(f"--set {name}: is a setting of `prepare`, which the data has; leave it out")
 
     def resolved(options: ConfigurationOptions, otherwise: RunConfig) -> RunConfig:
         return continuation.applied_to(options.resolve(otherwise).with_settings(settings))
+
+    def continued(begun: RunConfig) -> RunConfig:
+        if options.preset is not None:  # has the architecture of the model that is continued
+            begun = preset(options.preset).replace(model=begun.model.model_dump())
+        return resolved(replace(options, preset=None), begun)
 
     if (recorded := run / "config.toml").is_file():
         begun = RunConfig.from_toml(recorded)
         if options.preset is None or begun.training.init_from is None:
             return resolved(options, begun)
-        return resolved(replace(options, preset=None), _with_architecture(options.preset, begun))
+        return continued(begun)
     model = continuation.init_from
     if model is None:
         default = preset(options.preset or PreparedData(data).task.default_preset)
@@ -173,21 +165,4 @@ def _chosen(
         if chosen.training.init_from is None:
             return chosen
         model = Path(chosen.training.init_from)  # named by --config or --set
-    begun = continue_from(model)
-    if options.preset is not None:
-        begun = _with_architecture(options.preset, begun)
-    return resolved(replace(options, preset=None), begun)
-
-
-def _refuse_settings_of_data(assigned: Sequence[str]) -> None:
-    for each in assigned:
-        name = each.partition("=")[0].strip()
-        if name.startswith("data.") or name in ("model.source_vocab_size", "model.target_vocab_size"):
-            raise UsageError(f"--set {name}: is a setting of `prepare`, which the data has; leave it out")
-
-
-def _with_architecture(named: str, begun: "RunConfig") -> "RunConfig":
-    """A preset with the architecture of the model that is continued."""
-    from allyouneed.config.presets import preset
-
-    return preset(named).replace(model=begun.model.model_dump())
+    return continued(continue_from(model))
