@@ -146,50 +146,42 @@ def prepare(
 
 
 def _defaults(
-    public: "PublicCorpus | None", task: str | None, preset: str | None, tokenizer_from: Path | None
+    public: "PublicCorpus | None", task: str | None, preset: str | None, model: Path | None
 ) -> DataConfig:
-    """The data settings that options override."""
-    from allyouneed.tasks.catalogue import TASKS
+    """The data settings that options override: those of a model, of a preset, or of a task's own."""
+    from allyouneed.tasks.catalogue import TASKS, task_named
 
-    if public and tokenizer_from is None and task in (None, next(iter(TASKS))):
-        preset = preset or public.preset
-    defaults = _settings_of(tokenizer_from, task, preset) if tokenizer_from else _settings(task, preset)
+    first = next(iter(TASKS))
+    if model:
+        if preset is not None:
+            raise UsageError(
+                f"--preset {preset}: the settings are those of --tokenizer-from {model}; leave one out"
+            )
+        from allyouneed.runs.initial_model import InitialModel
+
+        settings = InitialModel.read(model).config.data
+        if task not in (None, settings.task):
+            raise UsageError(f"--task {task}: {model} is for {settings.task}; leave --task out")
+    else:
+        if public and task in (None, first):
+            preset = preset or public.preset
+        wanted = task_named(task or first)
+        settings = named_preset(preset or wanted.default_preset).data
+        if not preset:
+            settings = settings.replace(task=wanted.name)
+        elif task not in (None, settings.task):
+            raise UsageError(
+                f"--preset {preset}: is for {settings.task}, not for {task}; take another preset"
+            )
     if not public:
-        return defaults
-    return defaults.replace(source_language=public.source_language, target_language=public.target_language)
+        return settings
+    return settings.replace(source_language=public.source_language, target_language=public.target_language)
 
 
 @contextmanager
 def _watch(examples: str, phase: str, total: int | None) -> Iterator[Callable[[int], None]]:
     with progress(total, unit=examples, description=phase) as shown:
         yield shown.advance
-
-
-def _settings(task: str | None, preset: str | None) -> DataConfig:
-    """The data settings of a preset, or of a task's own."""
-    from allyouneed.tasks.catalogue import TASKS, task_named
-
-    wanted = task_named(task or next(iter(TASKS)))
-    settings = named_preset(preset or wanted.default_preset).data
-    if not preset:
-        return settings.replace(task=wanted.name)
-    if task not in (None, settings.task):
-        raise UsageError(f"--preset {preset}: is for {settings.task}, not for {task}; take another preset")
-    return settings
-
-
-def _settings_of(model: Path, task: str | None, preset: str | None) -> DataConfig:
-    """The data settings of a model."""
-    from allyouneed.runs.initial_model import InitialModel
-
-    if preset is not None:
-        raise UsageError(
-            f"--preset {preset}: the settings are those of --tokenizer-from {model}; leave one out"
-        )
-    settings = InitialModel.read(model).config.data
-    if task not in (None, settings.task):
-        raise UsageError(f"--task {task}: {model} is for {settings.task}; leave --task out")
-    return settings
 
 
 def _report(prepared: "PreparedData") -> None:
