@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
 from pathlib import Path
-from typing import NamedTuple
 
 from allyouneed.data.lines import Line, encode_line
 from allyouneed.errors import UsageError
@@ -61,12 +60,7 @@ class ResumedOutput:
     """Writes answers to a file that may already hold the first ones, from an interrupted run.
 
     The last answers in the file are computed again and must match; a torn answer at the end is completed.
-    Nothing is changed before they match.
-
-    Args:
-        path: The file.
-        descriptor: Descriptor of the file, open for reading and writing.
-        rows_per_line: Number of rows per answer.
+    Nothing is changed before they match. The descriptor of the file is open for reading and writing.
     """
 
     def __init__(self, path: Path, descriptor: int, rows_per_line: int) -> None:
@@ -114,19 +108,12 @@ class ResumedOutput:
 
 
 PART_LINES = 8_192
-"""Number of answers in a part."""
 LIST = "parts.json"
 _NAME = re.compile(r"part-\d{6,}-[0-9a-f]{16}\.txt")
 _LEFTOVER = re.compile(rf"{re.escape(ASIDE)}.*|({_NAME.pattern}|parts\.json)\.tmp-[0-9a-f]{{32}}")
 
 
-def _ignore(count: int) -> None:
-    """Do nothing."""
-
-
-class _Part(NamedTuple):
-    name: str
-    num_lines: int
+def _ignore(_: int) -> None: ...
 
 
 class PartsOutput:
@@ -134,13 +121,8 @@ class PartsOutput:
 
     The name of a part has its number and a digest of its input, models and options. A part appears whole, so
     a run that was killed goes on with the missing parts. `parts.json` is removed before a part is
-    written, and lists them all at the end: while it is there, everything is.
-
-    Args:
-        where: A local folder or a URL.
-        request: Models and options that answers depend on.
-        advance: Receives the number of lines of each part that has been written.
-        skip: Receives the number of lines of each part that was there.
+    written, and lists them all at the end: while it is there, everything is. `advance` receives the number of
+    lines of each part that has been written, `skip` that of each part that was there.
 
     Raises:
         UsageError: The folder holds something else.
@@ -158,10 +140,11 @@ class PartsOutput:
         self._there = {int(name.split("-")[1]): name for name in there}
         if len(self._there) < len(there):
             raise self._another_run(min(there - set(self._there.values())))
-        self._pending: deque[_Part] = deque()
+        self._pending: deque[tuple[str, int]] = deque()
+        """Names and numbers of lines of the parts to be written."""
         self._names: list[str] = []
         self._rows: list[bytes] = []
-        self._num_answered = self._num_lines = 0
+        self._num_lines = 0
 
     @property
     def num_parts(self) -> int:
@@ -184,7 +167,7 @@ class PartsOutput:
                 if self._has_list:
                     self._location.remove(LIST)
                     self._has_list = False
-                self._pending.append(_Part(name, len(together)))
+                self._pending.append((name, len(together)))
                 yield from together
             else:
                 self._skip(len(together))
@@ -192,13 +175,11 @@ class PartsOutput:
     def write(self, rows: Sequence[str]) -> None:
         """Take the rows that answer a line; the last answer of a part writes it."""
         self._rows.append(b"".join(map(encode_line, rows)))
-        self._num_answered += 1
-        if self._num_answered == self._pending[0].num_lines:
-            part = self._pending.popleft()
-            self._location.write(part.name, b"".join(self._rows))
-            self._advance(part.num_lines)
+        if len(self._rows) == self._pending[0][1]:
+            name, num_lines = self._pending.popleft()
+            self._location.write(name, b"".join(self._rows))
+            self._advance(num_lines)
             self._rows.clear()
-            self._num_answered = 0
 
     def finish(self) -> None:
         """Write the list of parts; an error if the folder has parts of a longer input."""
@@ -234,7 +215,6 @@ class PartsOutput:
 
 
 LineOutput = StreamOutput | ResumedOutput | PartsOutput
-"""Destination of answers."""
 
 
 @contextlib.contextmanager
@@ -248,15 +228,10 @@ def resumed_output(path: Path, rows_per_line: int) -> Iterator[ResumedOutput]:
     """
     if path == Path("-") or (path.exists() and not (path.is_file() or path.is_dir())):
         raise UsageError(f"--resume-output {path}: is not a regular file; name one")
-    with disk_errors(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        lock_output(descriptor, path)
+    with _locked(path, os.O_RDWR | os.O_CREAT) as descriptor:
         with disk_errors(path):
             output = ResumedOutput(path, descriptor, rows_per_line)
         yield output
-    finally:
-        os.close(descriptor)
 
 
 def _begins_with(answer: bytes, torn: bytes) -> bool:
@@ -294,9 +269,17 @@ def parts_output(
         return
     with disk_errors(where):
         where.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(where, os.O_RDONLY)
-    try:
-        lock_output(descriptor, where)
+    with _locked(where, os.O_RDONLY):
         yield PartsOutput(where, request, advance, skip)
+
+
+@contextlib.contextmanager
+def _locked(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of a file or folder, which no other run writes meanwhile."""
+    with disk_errors(path):
+        descriptor = os.open(path, flags, 0o666)
+    try:
+        lock_output(descriptor, path)
+        yield descriptor
     finally:
         os.close(descriptor)
