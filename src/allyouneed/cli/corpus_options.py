@@ -110,35 +110,19 @@ class CorpusOptions:
             given = (name for name in _OF_PAIRS if own[name] != getattr(default, name))
             refuse(given, "for sentence pairs only")
         share, columns = self._share_to_drop(), self._columns()
-        filters: dict[str, Any] = {
-            "max_bytes": self.max_bytes,
-            "drop_copies": self.drop_copies,
-            "drop_repeats": not self.keep_repeats,
-            "weights": self.weights,
-            "languages": self.languages,
-        }
+        filters: dict[str, Any] = {"drop_copies": self.drop_copies, "drop_repeats": not self.keep_repeats}
+        filters |= {"max_bytes": self.max_bytes, "weights": self.weights, "languages": self.languages}
         if (public := self.public_corpus()) and self.from_:
             train, valid = public.files(self.from_)
             if self.on_bad_line is not None:
                 filters["max_bad_share"] = share
             return replace(train, **filters), replace(valid, max_bytes=self.max_bytes)
-        train_files = CorpusFiles(
-            self.source,
-            self.target,
-            self.pairs,
-            max_bad_share=share,
-            columns=columns,
-            source_language=config.source_language,
-            target_language=config.target_language,
-        )
-        train_pairs = replace(train_files, **filters)
-        valid_pairs = replace(
-            train_files,
-            sources=self.valid_source,
-            targets=self.valid_target,
-            pairs=self.valid_pairs,
-            max_bytes=self.max_bytes,
-            columns=replace(columns, score=None, min_score=-math.inf),
+        of_both: dict[str, Any] = {"max_bad_share": share, "max_bytes": self.max_bytes}
+        of_both |= {"source_language": config.source_language, "target_language": config.target_language}
+        train_pairs = CorpusFiles(self.source, self.target, self.pairs, columns=columns, **of_both | filters)
+        unscored = replace(columns, score=None, min_score=-math.inf)
+        valid_pairs = CorpusFiles(
+            self.valid_source, self.valid_target, self.valid_pairs, columns=unscored, **of_both
         )
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)

@@ -20,11 +20,8 @@ class OptionSources:
     """Fills options that the command line does not set: from the environment, then from a TOML file.
 
     The option `--max-wait` of `serve` is the variable `ALLYOUNEED_SERVE_MAX_WAIT`, and the key `max-wait` of
-    the file that `--config` names. One that may be repeated takes the words of a variable, or a list.
-
-    Args:
-        prefix: Beginning of the variables' names.
-        with_tables: Names of the options whose values are NAME=VALUE, which may be a table in the file.
+    the file that `--config` names. One that may be repeated takes the words of a variable, or a list. Options
+    `with_tables` have values NAME=VALUE, which may be a table in the file.
     """
 
     def __init__(self, prefix: str, with_tables: Set[str]) -> None:

@@ -169,8 +169,10 @@ def explain(error: Exception) -> UserError:
             return UsageError(f"{message} (see `{command} --help`)")
         case _ if lacking := _lacking(error):
             return ResourceError(lacking)
+        case OSError(errno=errno.EBADF, filename=None):
+            return DiskError("standard output: is closed; send it to a file, or to /dev/null")
         case OSError():
-            return DiskError(_disk_message(error))
+            return DiskError(f"{error.filename or 'standard output'}: {system_fault(error)}")
     return InternalError(
         f"{type(error).__name__}: {error}; please run it again with --debug and report what it shows"
     )
@@ -194,12 +196,6 @@ def _rank() -> int | None:
     with contextlib.suppress(UsageError):  # training reports a malformed variable; other commands ignore it
         return number_given("RANK", 0) if num_processes() > 1 else None
     return None
-
-
-def _disk_message(error: OSError) -> str:
-    if error.errno == errno.EBADF and error.filename is None:
-        return "standard output: is closed; send it to a file, or to /dev/null"
-    return f"{error.filename or 'standard output'}: {system_fault(error)}"
 
 
 def one_setting_each(tokens: Sequence[str]) -> Iterator[str]:

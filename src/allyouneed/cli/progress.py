@@ -123,8 +123,6 @@ class _ProgressBar:
 
 
 class _Position(ProgressColumn):
-    """Column of the amount done and the total."""
-
     def __init__(self, unit: str) -> None:
         super().__init__(Column(no_wrap=True))
         self._unit = unit if unit == "bytes" else ""
@@ -149,4 +147,3 @@ def _amount(*counts: float, unit: str) -> str:
 
 
 Progress = ProgressLines | _ProgressBar
-"""Receiver of progress reports of a long job."""

@@ -42,12 +42,9 @@ class LineRequest:
 
 
 class PlainText:
-    """One text per line, answered by a text, a score and a text, or a table of the best texts.
+    """One text per line, answered by a text, by a score and a text, or by `n_best` rows of a table.
 
-    Args:
-        n_best: Number of table rows per line (line, rank, score, text); by default there is no table.
-        scores: Whether to write the score before the text.
-        alignments: Whether to write the alignment after the text.
+    A row of the table has the line, rank, score and text; alignments are written after the text.
     """
 
     def __init__(self, n_best: int | None = None, scores: bool = False, alignments: bool = False) -> None:
@@ -121,7 +118,6 @@ def _check_object(given: Mapping[str, Any]) -> None:
 
 
 Format = PlainText | JsonLines
-"""Format of requests and answers."""
 
 
 Result = TypeVar("Result")
@@ -135,9 +131,7 @@ class Unread(Failure):
 class FailureLog:
     """Reports failures and notices as they come, and counts them.
 
-    Args:
-        name: Name of the input.
-        place: Format of a line's place, such as "standard input:{}", given its number.
+    `place` is the format of a line's place in the input `name`, such as "standard input:{}".
     """
 
     def __init__(self, name: str, place: str) -> None:

@@ -109,7 +109,6 @@ class _SearchOptions:
     """Search settings; by default the model's own."""
 
     def settings(self) -> SearchSettings:
-        """The settings that were given."""
         given = {name: value for name, value in asdict(cast(Any, self)).items() if value is not None}
         return cast(SearchSettings, given)
 
@@ -196,13 +195,9 @@ class ContinuationOptions:
 
     def applied_to(self, config: "RunConfig") -> "RunConfig":
         """The configuration with the given options."""
-        settings: dict[str, Any] = {
-            "init_from": None if self.init_from is None else str(self.init_from),
-            "init_moments": self.init_moments or None,
-            "replay": None if self.replay is None else str(self.replay),
-            "replay_share": self.replay_share,
-        }
-        return config.replace(training={name: value for name, value in settings.items() if value is not None})
+        given = {name: value for name, value in vars(self).items() if not (value is None or value is False)}
+        paths = {name: str(value) for name, value in given.items() if isinstance(value, Path)}
+        return config.replace(training=given | paths)
 
 
 @Parameter(name="*")

@@ -212,7 +212,6 @@ def _evaluate_trees(
     device: Device,
     json_: bool,
 ) -> None:
-    """Print the scores of a parser or of a file of trees."""
     if "mbr" in search.settings():
         raise UsageError("--mbr: is for translations only; leave it out")
     if model is not None and hypotheses is None:
@@ -239,7 +238,7 @@ def _score_parser(
     from allyouneed.tasks.parsing.parser import NO_PARSE
     from allyouneed.tasks.parsing.task import parse_words, score_parses
 
-    gold = _trees_of(trees)
+    gold = _read(trees).trees
     parser = load_parser(model, device=torch_device(device))
     answers = list(parse_words(parser, gold, **options))
     errors = [answer.error for answer in answers if isinstance(answer, Failure)]
@@ -257,9 +256,7 @@ def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[
     A sentence without a tree is an empty line, if each tree is on one line, or a tree without words, such as
     `(())`. It is scored as a tree without constituents. A gold sentence without a tree is not scored.
     """
-    gold, found = _read(trees), _read(hypotheses, left_out=False)
-    if not gold.trees:
-        raise _no_tree(trees)
+    gold, found = _read(trees), _read(hypotheses, is_gold=False)
     numberings = ((wanted, given) for given in found.numberings() for wanted in gold.numberings())
     pairs = next((pair for pair in numberings if len(pair[0]) == len(pair[1])), None)
     if pairs is None and not found.entries:
@@ -279,7 +276,6 @@ def score_tree_file(hypotheses: Path, trees: Path) -> tuple[BracketScores, list[
 def _print_tree_scores(
     sums: BracketScores, scores: list[Score], *, labels: bool, lengths: bool, as_json: bool
 ) -> None:
-    """Print scores as tables or JSON, optionally also by label and by sentence length."""
     if as_json:
         of_labels = {label: vars(brackets) for label, brackets in sums.by_label.items()}
         of_lengths = {
@@ -292,12 +288,6 @@ def _print_tree_scores(
     print(headline(scores[0]))
     texts = [format_scores(scores), sums.label_table() * labels, sums.length_table() * lengths]
     print("\n\n".join(filter(None, texts)))
-
-
-def _trees_of(path: Path) -> list[Tree]:
-    if trees := _read(path).trees:
-        return trees
-    raise _no_tree(path)
 
 
 def _no_tree(path: Path) -> DataError:
@@ -316,11 +306,9 @@ class _TreeFile:
     """Number of the line where each of `entries` begins."""
     num_lines: int = 0
     written: list[int] = field(default_factory=list)
-    """Numbers of the lines that are not blank."""
 
     @property
     def trees(self) -> list[Tree]:
-        """The trees that have words."""
         return [tree for tree in self.entries if tree]
 
     def numberings(self) -> Iterator[Sequence[Tree | None]]:
@@ -331,8 +319,12 @@ class _TreeFile:
         yield from (self.entries, self.sentences, self.trees)
 
 
-def _read(path: Path, *, left_out: bool = True) -> _TreeFile:
-    """The trees of a file; notices say what was removed, and which sentences are left out."""
+def _read(path: Path, *, is_gold: bool = True) -> _TreeFile:
+    """The trees of a file; notices say what was removed, and which gold sentences are left out.
+
+    Raises:
+        DataError: A gold file has no tree.
+    """
     notes, lines = Counter[str](), list(read_lines(path, allow_nul=False))
     written = [number for number, line in enumerate(lines, start=1) if not is_blank(line)]
     file = _TreeFile(num_lines=len(lines), written=written)
@@ -342,6 +334,8 @@ def _read(path: Path, *, left_out: bool = True) -> _TreeFile:
         file.starts.append(placed.line_number)
         file.sentences += [tree] if tree or not placed.tree.words else []
     for what, number in notes.items():
-        if number and (left_out or what != UNPARSED):
+        if number and (is_gold or what != UNPARSED):
             notice(f"{path}: {number:,} {what}")
+    if is_gold and not file.trees:
+        raise _no_tree(path)
     return file

@@ -42,7 +42,10 @@ def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
         out: The model folder to make.
         languages: Codes of the source and target language, such as en-de; by default what the model tells.
     """
-    pair = _pair(languages)
+    found = _PAIR.fullmatch(languages or "")
+    if languages is not None and found is None:
+        raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
+    pair = found and (standard_code(found[1]), standard_code(found[2]))
     _require_on_disk(model)
     from allyouneed.interop.importing import import_model
 
@@ -53,15 +56,6 @@ def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
         print(f"{out}: {model} ({proof.format}); not proved, as {proof.package} is not installed")
     else:
         print(f"{out}: {model} ({proof.format}); log-probabilities differ by {proof.difference:.1g} at most")
-
-
-def _pair(languages: str | None) -> tuple[str, str] | None:
-    if languages is None:
-        return None
-    found = _PAIR.fullmatch(languages)
-    if found is None:
-        raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
-    return standard_code(found[1]), standard_code(found[2])
 
 
 def _require_on_disk(model: Path) -> None:

@@ -113,7 +113,6 @@ def parse(
 
 
 def _answer(stream: "Stream", options: TreeLines) -> int:
-    """Parse standard input and return the exit code."""
     from allyouneed.tasks.parsing.parser import NO_PARSE
 
     output, trees = StreamOutput(sys.stdout.fileno()), _Trees(options)

@@ -79,7 +79,6 @@ def score(
 
 
 def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, tokens: bool) -> int:
-    """Write the answers and a summary, and return the exit code."""
     from allyouneed.training.meters import perplexity_of
 
     output, failures = StreamOutput(sys.stdout.fileno()), FailureLog("pairs", "line {}")
@@ -105,7 +104,6 @@ def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, t
 def _requests(
     source: Path | None, target: Path | None, pairs: Path | None, model: Path
 ) -> Iterator[ScoreRequest | Failure]:
-    """One request per pair of lines, from one file or two."""
     if pairs is not None and source is None and target is None:
         from allyouneed.data.tmx import is_xml  # which takes a while
 

@@ -82,7 +82,6 @@ def sweep(
 def _translations(
     translator: "Translator", sources: Sequence[str], settings: Collection[_Pair]
 ) -> dict[_Pair, list[str]]:
-    """Translations for each beam size and length penalty."""
     from allyouneed.config.run import SearchConfig
 
     for beam_size, alpha in settings:  # before the first is tried
@@ -104,12 +103,11 @@ def _p_values(
     """P-value of the difference between each pair and the best; None for that one."""
     from allyouneed.evaluation.significance import paired_bootstrap
 
-    tests = {
-        pair: paired_bootstrap(texts, found[best], *references, tokens=tokens).p_value
+    compared = found[best], *references
+    return {
+        pair: None if pair == best else paired_bootstrap(texts, *compared, tokens=tokens).p_value
         for pair, texts in found.items()
-        if pair != best
     }
-    return {pair: tests.get(pair) for pair in found}
 
 
 def _print_table(bleu: Mapping[_Pair, float], as_good: Collection[_Pair]) -> None:

@@ -161,23 +161,16 @@ def translate(
         output = stack.enter_context(_output(lines, request))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
-        windows = _windows(in_one=engine == "ray" or lines.parts is not None)
-        return _answer(lines, windows, output, stream, _checks(translator, asked, lines.strict))
+        checks = _checks(translator, asked, lines.strict)
+        return _answer(lines, output, stream, checks, in_one=engine == "ray" or lines.parts is not None)
 
 
 def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
-    """Report wrong options before any input is read."""
     if target_prefix and shortlist:
         raise UsageError("--target-prefix: cannot be used with --shortlist; leave out one")
     for answer in stream([TranslationRequest(0, "", target_prefix)]):
         if isinstance(answer, Failure):
             raise answer.error
-
-
-def _windows(*, in_one: bool) -> "Iterator[Iterable[Line]]":
-    """The lines that are there, again and again; or all together, for those who need not answer at once."""
-    windows = input_windows()
-    return iter([chain.from_iterable(windows)]) if in_one else windows
 
 
 def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) -> "list[Check]":
@@ -203,31 +196,24 @@ def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) ->
     return [check for check, is_wanted in wanted.items() if is_wanted]
 
 
-def _require_plain(request: TranslationRequest | Failure) -> None:
-    if isinstance(request, TranslationRequest) and (found := structure_in(request.text)):
-        place = f"{STANDARD_INPUT}:{request.id}"
-        raise DataError(f"{place}: {found}, which is not prose; take it out, or leave out --strict")
-
-
 def _answer(
-    lines: TextLines,
-    windows: "Iterator[Iterable[Line]]",
-    output: LineOutput,
-    stream: "Stream",
-    checks: "list[Check]",
+    lines: TextLines, output: LineOutput, stream: "Stream", checks: "list[Check]", *, in_one: bool
 ) -> int:
-    """Translate the lines and return the exit code."""
+    """Translate the lines that are there, again and again, or all `in_one`; return the exit code."""
     form, failures = lines.form(), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
-    for window in windows:
+    windows: Iterator[Iterable[Line]] = input_windows()
+    for window in [chain.from_iterable(windows)] if in_one else windows:
         requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
-            if lines.strict:
-                _require_plain(asked.request)
+            text = "" if isinstance(asked.request, Failure) else asked.request.text
+            if lines.strict and (found := structure_in(text)):
+                place = f"{STANDARD_INPUT}:{asked.request.id}"
+                raise DataError(f"{place}: {found}, which is not prose; take it out, or leave out --strict")
             output.write(form.write(asked, failures.record(answer)))
             if isinstance(answer, Failure) or isinstance(asked.request, Failure):
                 continue
             for check in [*checks]:
-                if found := check(asked.request.text, answer.result[0]):
+                if found := check(text, answer.result[0]):
                     notice(f"{STANDARD_INPUT}:{answer.id}: {found} (later texts are not checked)")
                     checks.remove(check)
     output.finish()
