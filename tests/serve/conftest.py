@@ -14,10 +14,9 @@ import uvicorn
 from tests.cli.conftest import run_command  # noqa: F401 - a fixture of the commands
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.models import ModelSource, ServedModel, load_models
-from allyouneed.serve.process import configured
-from allyouneed.serve.running import DecodingThreads, serving
-from allyouneed.serve.server_settings import ServerSettings
+from allyouneed.serve.process import DecodingThreads, configured, serving
 from allyouneed.serve.service import Service
 
 DECODING = DecodingThreads(number=2, batch_tokens=8_192, device=torch.device("cpu"))
@@ -34,7 +33,7 @@ def models(toy_model: Path, toy_parser: Path) -> list[ServedModel]:
         ModelSource(toy_model, ("de", "fr")),
         ModelSource(toy_parser),
     ]
-    loaded = load_models(sources, None, torch.device("cpu"))
+    loaded = load_models(sources, torch.device("cpu"))
     return [replace(model, name=name) for model, name in zip(loaded, ("ende", "defr", "trees"), strict=True)]
 
 

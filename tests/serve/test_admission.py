@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from allyouneed.inference.search_plan import Load
-from allyouneed.serve.admission import Admission
+from allyouneed.serve.awaiting import Admission
 from allyouneed.serve.refusals import Refusal
 
 TOKENS, SPEED, WORKERS = 40, 1_000.0, 2

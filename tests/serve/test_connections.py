@@ -19,9 +19,9 @@ from websockets.sync.client import connect as connect_socket
 from websockets.typing import Origin
 from websockets.uri import parse_uri
 
+from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.connections import Connections
 from allyouneed.serve.request_options import Translated
-from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 
 HEAD = b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"

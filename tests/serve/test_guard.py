@@ -22,13 +22,12 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.serve.conftest import SETTINGS, StartServer
 
 from allyouneed.serve import guard
+from allyouneed.serve.access import ServerSettings, is_loopback
 from allyouneed.serve.application import create_app
 from allyouneed.serve.guard import POLICY, Guard, Rates
-from allyouneed.serve.origins import is_loopback
 from allyouneed.serve.process import configured
 from allyouneed.serve.protocols.protocol import ErrorForms
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 
 

@@ -16,10 +16,10 @@ from tests.serve.conftest import SETTINGS, running
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.application import create_app
 from allyouneed.serve.exchanges import Exchange
 from allyouneed.serve.logs import Log
-from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 
 TOKEN = "a-long-random-token"

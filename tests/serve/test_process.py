@@ -22,8 +22,8 @@ import torch
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.cli.program import app
-from allyouneed.serve.running import DecodingThreads
-from allyouneed.serve.server_settings import ServerSettings
+from allyouneed.serve.access import ServerSettings
+from allyouneed.serve.process import DecodingThreads
 
 SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
 
@@ -190,7 +190,7 @@ def test_every_option_reaches_the_server(
 ) -> None:
     """The server itself is not started."""
     started: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("allyouneed.serve.running.run", lambda *given: started.append(given))
+    monkeypatch.setattr("allyouneed.serve.process.run", lambda *given: started.append(given))
     token = write_token(tmp_path / "token", b"abc\n")
     given = options(toy_model, token)
     names = {each.name for each in app["serve"].assemble_argument_collection() if each.show}

@@ -16,7 +16,7 @@ from allyouneed.serve.protocols.own import (
     ParseBody,
     TranslateBody,
 )
-from allyouneed.serve.refusals import Body, field_names, wrong_values
+from allyouneed.serve.refusals import Body, wrong_values
 
 BODIES = TranslateBody, OneTextBody, ParseBody, AttentionBody, DetectBody
 PYDANTICS = (
@@ -31,7 +31,7 @@ def told(body: type[Body], value: Any) -> str | None:
         TypeAdapter(body).validate_python(value, from_attributes=True)  # as FastAPI does
     except ValidationError as error:
         found = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
-        return wrong_values(found, field_names(body)).message
+        return wrong_values(found, frozenset(body.model_fields)).message
     return None
 
 
@@ -86,7 +86,7 @@ VALUES = st.recursive(
 @given(body=st.sampled_from(BODIES), data=st.data())
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_value_provokes_an_error_without_words(body: type[Body], data: st.DataObject) -> None:
-    names = st.sampled_from([*sorted(field_names(body)), "unknown"])
+    names = st.sampled_from([*sorted(body.model_fields), "unknown"])
     message = told(body, data.draw(VALUES | st.dictionaries(names, VALUES, max_size=4)))
     assert "has a wrong value" not in (message or ""), message
 

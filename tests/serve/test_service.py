@@ -15,7 +15,7 @@ from tests.serve.conftest import DECODING, SETTINGS
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.serve import running
+from allyouneed.serve import process
 from allyouneed.serve.models import (
     ModelSource,
     ServedModel,
@@ -24,9 +24,9 @@ from allyouneed.serve.models import (
     newer,
     with_settings,
 )
+from allyouneed.serve.process import serving
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import RequestOptions, Translated
-from allyouneed.serve.running import serving
 from allyouneed.serve.service import Service
 from allyouneed.storage.run_directory import resolve_model
 
@@ -348,10 +348,8 @@ def test_a_direction_on_the_command_line() -> None:
 def test_a_model_that_does_not_know_its_languages_wants_them(toy_model: Path, toy_parser: Path) -> None:
     cpu = torch.device("cpu")
     with pytest.raises(UsageError, match=r"does not know its languages; name them: --direction en-de="):
-        load_models([ModelSource(toy_model)], None, cpu)
-    names = [
-        model.name for model in load_models([ModelSource(toy_parser), ModelSource(toy_parser)], None, cpu)
-    ]
+        load_models([ModelSource(toy_model)], cpu)
+    names = [model.name for model in load_models([ModelSource(toy_parser), ModelSource(toy_parser)], cpu)]
     assert names == ["run", "run-2"]
 
 
@@ -360,7 +358,7 @@ def replaceable(toy_model: Path, tmp_path: Path) -> tuple[Path, ServedModel]:
     """A folder, and the model that is served from it."""
     path = tmp_path / "model"
     shutil.copytree(toy_model, path)
-    [model] = load_models([ModelSource(path, ("en", "de"))], None, CPU)
+    [model] = load_models([ModelSource(path, ("en", "de"))], CPU)
     return path, model
 
 
@@ -389,8 +387,8 @@ def test_a_model_keeps_its_own_beam_and_precision_when_it_is_replaced(
 ) -> None:
     shutil.copytree(toy_model, path := tmp_path / "model")
     sources = [ModelSource(toy_model, ("en", "de")), ModelSource(path, ("en", "fr"))]
-    given = with_settings(sources, {"": "float32", "model-2": "bfloat16"}, {"model-2": 2})
-    first, second = load_models(given, None, CPU)
+    given = with_settings(sources, precision={"": "float32", "model-2": "bfloat16"}, beam_size={"model-2": 2})
+    first, second = load_models(given, CPU)
     own = first.loaded.config.search.beam_size
     assert own != 2
     shutil.rmtree(path)
@@ -402,7 +400,7 @@ def test_a_model_keeps_its_own_beam_and_precision_when_it_is_replaced(
 
 
 def test_a_request_names_another_beam_than_the_models_own(toy_model: Path) -> None:
-    models = load_models([ModelSource(toy_model, ("en", "de"), beam_size=1)], None, CPU)
+    models = load_models([ModelSource(toy_model, ("en", "de"), beam_size=1)], CPU)
     with serving(models, DECODING, SETTINGS) as service:
         refusal = refused(lambda: service.translate(["sun moon"], RequestOptions(n_best=3)))
         [found] = run(service.translate(["sun moon"], RequestOptions(n_best=3, search={"beam_size": 3})))
@@ -444,7 +442,7 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
 ) -> None:
     path, model = replaceable
     service.models = {"model": model}
-    monkeypatch.setattr(running, "_SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setattr(process, "_SECONDS_BETWEEN_LOOKS", 0.001)
     looks: list[str] = []
     told: list[str] = []
 
@@ -456,11 +454,11 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
             shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
         return newer(model, device)
 
-    monkeypatch.setattr(running, "newer", look)
+    monkeypatch.setattr(process, "newer", look)
     shutil.rmtree(path)
 
     async def watch() -> None:
-        async with running._replacing(service, CPU, told.append):
+        async with process._replacing(service, CPU, told.append):
             await wait_in_loop(lambda: told)
 
     asyncio.run(watch())

@@ -1,7 +1,7 @@
 """The application: everything that the server answers, and the page at `/`."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -10,16 +10,16 @@ from fastapi.responses import Response
 from starlette.types import ASGIApp
 
 from allyouneed.serve import prometheus
+from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.exchanges import Observed, Observer
 from allyouneed.serve.guard import Guard
 from allyouneed.serve.protocols import deepl, libretranslate, marian, openai, own
 from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
-from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.serve.service import Service
 from allyouneed.version import __version__
 
 _TYPES: Final = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
-_INDEX: Final = "index.html"
+_INDEX: Final = "/web/index.html"
 PROTOCOLS = (own.PROTOCOL, libretranslate.PROTOCOL, deepl.PROTOCOL, marian.PROTOCOL, openai.PROTOCOL)
 
 
@@ -30,14 +30,7 @@ def create_app(
     observers: Sequence[Observer] = (),
     lifespan: Callable[[FastAPI], Any] | None = None,
 ) -> ASGIApp:
-    """Make the application.
-
-    Args:
-        service: Answers the requests of all protocols.
-        settings: Who may connect, and how much they may ask for.
-        observers: Called after each HTTP request and each web socket.
-        lifespan: Context in which the application runs.
-    """
+    """Make the application, which calls the observers after each HTTP request and each web socket."""
     app = FastAPI(
         title="allyouneed",
         version=__version__,
@@ -49,7 +42,7 @@ def create_app(
     )
     routers = [
         ("", prometheus.routes(service.metrics, lambda: not service.is_stopping)),
-        *((each.name, each.routes(service, settings)) for each in PROTOCOLS),
+        *((each.name, each.routes(service)) for each in PROTOCOLS),
         ("", _page()),
     ]
     routes = [(route, "own") for route in app.routes]  # the schema's
@@ -64,36 +57,23 @@ def create_app(
 def _page() -> APIRouter:
     """The page, its modules and style sheets, and those of the explorer of attention."""
     router = APIRouter(include_in_schema=False)
-    pages = {f"/web/{name}": content for name, content in _read("allyouneed.serve").items()}
-    pages |= {f"/web/explorer/{name}": content for name, content in _read("allyouneed.explorer").items()}
-    pages["/"] = pages.pop(f"/web/{_INDEX}")
-    for path, (content, media_type) in pages.items():
-        router.add_api_route(path, _File(content, media_type), methods=["GET", "HEAD"])
+    for package, place in (("allyouneed.serve", "/web/"), ("allyouneed.explorer", "/web/explorer/")):
+        for file in files(package).joinpath("web").iterdir():
+            if media_type := _TYPES.get(file.name.rpartition(".")[2]):
+                path = "/" if place + file.name == _INDEX else place + file.name
+                answer = _file(file.read_bytes(), f"{media_type}; charset=utf-8")
+                router.add_api_route(path, answer, methods=["GET", "HEAD"])
     return router
 
 
-class _File:
+def _file(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
     """Answers with a file, or with 304 if the client has it."""
+    # no-cache: ask each time, as the next version may have other files
+    headers = {"ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"', "Cache-Control": "no-cache"}
 
-    def __init__(self, content: bytes, media_type: str) -> None:
-        self._content, self._media_type = content, media_type
-        self._headers = {
-            "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
-            "Cache-Control": "no-cache",  # ask each time, as the next version may have other files
-        }
+    async def answer(request: Request) -> Response:
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=media_type, headers=headers)
 
-    async def __call__(self, request: Request) -> Response:
-        """Answer a request."""
-        if request.headers.get("if-none-match") == self._headers["ETag"]:
-            return Response(status_code=304, headers=self._headers)
-        return Response(self._content, media_type=f"{self._media_type}; charset=utf-8", headers=self._headers)
-
-
-def _read(package: str) -> dict[str, tuple[bytes, str]]:
-    """The files of a package's `web` folder by name, and their media types."""
-    found = {}
-    for file in files(package).joinpath("web").iterdir():
-        ending = file.name.rpartition(".")[2]
-        if ending in _TYPES:
-            found[file.name] = file.read_bytes(), _TYPES[ending]
-    return found
+    return answer

@@ -11,9 +11,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.http11 import Request
 
+from allyouneed.serve.access import Proxies, ServerSettings
 from allyouneed.serve.exchanges import SWITCHING
-from allyouneed.serve.origins import Proxies
-from allyouneed.serve.server_settings import ServerSettings
 
 Phase = Literal["headers", "body"]
 
@@ -65,7 +64,13 @@ class GuardedProtocol(H11Protocol):
         super().connection_made(transport)
         self._address = self.client[0] if self.client else ""
         self.logger = _OfClient(self.logger, {"client": self._address})  # type: ignore[assignment]
-        _set_up(transport.get_extra_info("socket"), self.limits.settings.body_seconds)
+        # Else the body of an answer waits for the client to acknowledge its headers, 40 ms on Linux.
+        connection: socket.socket = transport.get_extra_info("socket")
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # The system ends a connection, also that of a web socket, whose client takes nothing for so long.
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            milliseconds = round(1000 * self.limits.settings.body_seconds)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         self._phase: Phase | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._is_refused = not self.limits.admit(self._address)
@@ -169,16 +174,6 @@ class _OfClient(logging.LoggerAdapter[logging.Logger]):
     def level(self) -> int:
         """The level of the logger, for which uvicorn asks."""
         return self.logger.level
-
-
-def _set_up(connection: socket.socket, reading_seconds: float) -> None:
-    """Set the options of a connection, which a web socket keeps."""
-    # Else the body of an answer waits for the client to acknowledge its headers, 40 ms on Linux.
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # The system ends a connection whose client takes nothing for so long, also one that is closing.
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        milliseconds = round(1000 * reading_seconds)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
 
 
 def guarded(settings: ServerSettings) -> tuple[type[GuardedProtocol], type[CountedSocket]]:

@@ -55,7 +55,6 @@ NAMED: Final = {name.lower(): code for code, name in _LANGUAGES.items()} | {
     **{"brazilian portuguese": "pt-br", "european portuguese": "pt-pt"},
     **{"american english": "en-us", "british english": "en-gb"},
 }
-"""English names of languages in small letters -> their codes."""
 
 
 def language_code(name: str) -> str | None:
@@ -75,6 +74,7 @@ def language_name(code: str) -> str:
     return f"{_LANGUAGES[language]} ({described})" if described else _LANGUAGES[language]
 
 
+NO_DIRECTION = 404, "no_direction", "no model translates that; GET /api/models lists the languages"
 AUTO = "auto"
 """Asks for the detection of the source language."""
 _WEIGHT = 2.0
@@ -91,7 +91,6 @@ class Direction:
     source: str
     """Code of the source language, such as "en"."""
     target: str
-    """Code of the target language."""
     models: tuple[str, ...]
     """Names of the models that translate one after the other; none if source and target are the same."""
 
@@ -153,12 +152,9 @@ def between(directions: Sequence[Direction], source: str, target: str) -> Direct
 
 
 class Router:
-    """Chooses the direction of each text.
+    """Chooses the direction of each text, in order of preference.
 
-    Args:
-        models: The served models by name.
-        directions: Their directions, in order of preference.
-        detect: All languages of the directions by falling probability for a text.
+    `detect` gives all languages of the directions by falling probability for a text.
     """
 
     def __init__(
@@ -217,7 +213,7 @@ class Router:
 def _only(directions: Sequence[Direction], source: str | None, target: str | None) -> Direction:
     fitting = closest(directions, source, target)
     if not fitting:
-        raise Refusal(404, "no_direction", "no model translates that; GET /api/models lists the languages")
+        raise Refusal(*NO_DIRECTION)
     direct = [each for each in fitting if len(each.models) == 1]
     if len(fitting) > 1 and not (source and target) and len(direct) != 1:
         missing = "target" if source else "source"

@@ -25,7 +25,6 @@ class Exchange:
     """A request and its answer; completed while it is answered."""
 
     client: str = ""
-    """Address of the client."""
     method: str = ""
     path: str = ""
     """Path of the route; "other" if there is none."""
@@ -40,15 +39,12 @@ class Exchange:
     error: str = ""
     """Label of the reason, if the request was refused or has failed."""
     directions: dict[str, None] = field(default_factory=dict)
-    """Directions of the texts, such as "en-de"."""
     models: dict[str, None] = field(default_factory=dict)
     """Names of the models; those that translate one after the other are joined by "+"."""
     num_admitted: int = 0
-    """Number of characters of the texts that were admitted."""
     num_pending: int = 0
     """Number of characters of the last texts, while they are not admitted."""
     num_bytes: int = 0
-    """Size of the answer's body."""
     seconds: float = 0.0
 
     def note(self, source: str, target: str, models: Sequence[str]) -> None:
@@ -65,7 +61,6 @@ class Exchange:
 
 
 CURRENT: ContextVar[Exchange] = ContextVar("exchange")
-"""The request that is being answered."""
 
 
 def current() -> Exchange:
@@ -86,15 +81,14 @@ class Observed:
         self, app: ASGIApp, observers: Sequence[Observer], routes: Sequence[tuple[BaseRoute, str]] = ()
     ) -> None:
         self._app, self._observers = app, observers
-        places = [
-            (each, each.path, name) for each, name in routes if isinstance(each, Route | WebSocketRoute)
-        ]
-        self._fixed = {
-            ("http" if isinstance(each, Route) else "websocket", path): (path, name)
-            for each, path, name in places
-            if "{" not in path
-        }
-        self._open = [(each, (path, name)) for each, path, name in places if "{" in path]
+        self._fixed: dict[tuple[str, str], tuple[str, str]] = {}
+        self._open: list[tuple[BaseRoute, tuple[str, str]]] = []
+        for each, name in routes:
+            if isinstance(each, Route | WebSocketRoute) and "{" in each.path:
+                self._open.append((each, (each.path, name)))
+            elif isinstance(each, Route | WebSocketRoute):
+                kind = "http" if isinstance(each, Route) else "websocket"
+                self._fixed[kind, each.path] = each.path, name
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request and tell the observers."""
@@ -135,7 +129,10 @@ class Observed:
     def _begun(self, scope: Scope) -> Exchange:
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
-        path, protocol = self._place(scope)
+        # the route that the request has, or would have if it were not refused before
+        fitting = (place for route, place in self._open if route.matches(scope)[0] is not Match.NONE)
+        fixed = self._fixed.get((scope["type"], scope["path"]))
+        path, protocol = fixed or next(fitting, ("other", ""))
         return Exchange(
             (scope.get("client") or ("",))[0][:_MOST_CHARACTERS],
             scope.get("method", "GET")[:_MOST_CHARACTERS],
@@ -144,10 +141,3 @@ class Observed:
             protocol,
             given if _SAFE_ID.fullmatch(given) else secrets.token_hex(8),
         )
-
-    def _place(self, scope: Scope) -> tuple[str, str]:
-        """Path and protocol of the route that a request has, or would have if it were not refused before."""
-        if fixed := self._fixed.get((scope["type"], scope["path"])):
-            return fixed
-        fitting = (place for route, place in self._open if route.matches(scope)[0] is not Match.NONE)
-        return next(fitting, ("other", ""))

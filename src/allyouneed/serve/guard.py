@@ -8,22 +8,23 @@ import logging
 import math
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
 from python_multipart import parse_form
 from python_multipart.exceptions import FormParserError
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocketDisconnect
 
 from allyouneed.data.strict_json import JSONFault, parse_value
+from allyouneed.serve.access import Hosts, Origins, ServerSettings, is_loopback
 from allyouneed.serve.exchanges import current
-from allyouneed.serve.origins import Hosts, Origins, is_loopback
 from allyouneed.serve.protocols.protocol import ErrorForms, Protocol
 from allyouneed.serve.refusals import INTERNAL, Refusal
-from allyouneed.serve.server_settings import MOST_BODY_BYTES, MOST_FIELDS, ServerSettings
+from allyouneed.serve.request_options import MOST_BODY_BYTES, MOST_FIELDS
 
 _BURST_SECONDS = 2.0
 """Burst allowance, in seconds of the sustained rate."""
@@ -66,36 +67,6 @@ _MOST_PARTS = 100
 """Number of parts of a form above which no token is looked for: to read many takes seconds."""
 
 
-class AccessTokens:
-    """Finds the tokens of requests where the protocols of the server have them."""
-
-    def __init__(self, protocols: Sequence[Protocol]) -> None:
-        self._schemes = {"bearer", *(each.token_scheme for each in protocols)}
-        self._fields = {place: name for each in protocols for place, name in each.token_fields.items()}
-
-    def require(self, token: str, scope: Mapping[str, Any], headers: Headers, body: bytes) -> None:
-        """Refuse a request whose token is missing or wrong (401)."""
-        found = list(self._given(scope, headers, body))
-        if any(hmac.compare_digest(each.encode(errors="replace"), token.encode()) for each in found):
-            return
-        label, what = ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
-        message = f"{what}; send Authorization: Bearer TOKEN"
-        raise Refusal(401, label, message, {"WWW-Authenticate": 'Bearer realm="allyouneed"'})
-
-    def _given(self, scope: Mapping[str, Any], headers: Headers, body: bytes) -> Iterator[str]:
-        scheme, space, value = headers.get("authorization", "").partition(" ")
-        if space and scheme.lower() in self._schemes:
-            yield value.strip()
-        if "x-api-key" in headers:
-            yield headers["x-api-key"]
-        if name := self._fields.get((scope["type"], scope["path"])):
-            fields = _pairs(scope["query_string"].decode("latin-1"))
-            if scope["type"] == "http":
-                fields |= _fields(headers.get("content-type", ""), body)
-            if fields.get(name):  # an empty one is none
-                yield fields[name]
-
-
 def _fields(content_type: str, body: bytes) -> dict[str, str]:
     """The text fields of a body in JSON or of a form."""
     kind = content_type.partition(";")[0].strip().lower()
@@ -107,11 +78,8 @@ def _fields(content_type: str, body: bytes) -> dict[str, str]:
         value = parse_value(body.decode(), MOST_FIELDS)
     except (JSONFault, UnicodeDecodeError):
         return {}
-    return (
-        {name: each for name, each in value.items() if isinstance(each, str)}
-        if isinstance(value, dict)
-        else {}
-    )
+    named = value if isinstance(value, dict) else {}
+    return {name: each for name, each in named.items() if isinstance(each, str)}
 
 
 def _pairs(form: str) -> dict[str, str]:
@@ -157,15 +125,9 @@ _log = logging.getLogger("allyouneed.server")
 class Guard:
     """Lets only good requests through to an application, and stops its work when the client has gone.
 
-    Bodies are read whole before the application runs, as none is longer than `MOST_BODY_BYTES`.
-
-    Args:
-        app: The application.
-        settings: Who may connect.
-        forms: Forms of refusals.
-        protocols: The protocols, which name open paths and the places of tokens.
-        is_stopping: Whether the server has been told to stop; requests are then refused (503).
-        require_room: Raises a refusal if the server is too busy; called first, as the application costs more.
+    Bodies are read whole before the application runs, as none is longer than `MOST_BODY_BYTES`. The protocols
+    name open paths and the places of tokens. Requests are refused while `is_stopping` is true (503), and by
+    `require_room` if the server is too busy, which costs less than the application.
     """
 
     def __init__(
@@ -182,7 +144,8 @@ class Guard:
         self._rates = Rates(settings.requests_per_second)
         self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
         self._open_paths = _OPEN_PATHS.union(*(each.open_paths for each in protocols))
-        self._tokens = AccessTokens(protocols)
+        self._token_schemes = {"bearer", *(each.token_scheme for each in protocols)}
+        self._token_fields = {place: name for each in protocols for place, name in each.token_fields.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -198,9 +161,9 @@ class Guard:
                 may_be_claimed = bool(self._settings.trusted_proxies) and "x-forwarded-for" in headers
                 self._rates.require(address, is_claimed=may_be_claimed)
             sending.headers |= self._origins.require(scope, headers)
-            if self._origins.is_preflight(scope, headers):
+            if scope["type"] == "http" and scope["method"] == "OPTIONS" and "origin" in headers:
                 sending.headers |= self._origins.permission(headers)
-                await sending.empty(204)
+                await Response(status_code=204)(scope, receive, sending)
                 return
             body = await self._body(scope, headers, receive)
             if body is None:
@@ -219,7 +182,6 @@ class Guard:
             await self._answer(scope, body, receive, sending)
 
     async def _talk(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application on a web socket."""
         try:
             await self._app(scope, receive, send)
         except WebSocketDisconnect:
@@ -233,16 +195,33 @@ class Guard:
             raise
 
     def _require_token(self, scope: Scope, headers: Headers, body: bytes) -> None:
-        scope[AUTHORISED] = True
-        if self._settings.token is None:
-            return
+        """Refuse a request whose token is missing or wrong (401), unless its path needs none."""
+        token = self._settings.token
+        found = [] if token is None else list(self._tokens_given(scope, headers, body))
+        scope[AUTHORISED] = token is None or any(
+            hmac.compare_digest(each.encode(errors="replace"), token.encode()) for each in found
+        )
         is_open = scope["path"] in self._open_paths or scope["path"].startswith("/web/")
-        try:
-            self._tokens.require(self._settings.token, scope, headers, body)
-        except Refusal:
-            scope[AUTHORISED] = False
-            if not is_open:
-                raise
+        if not (scope[AUTHORISED] or is_open):
+            label, what = (
+                ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
+            )
+            message = f"{what}; send Authorization: Bearer TOKEN"
+            raise Refusal(401, label, message, {"WWW-Authenticate": 'Bearer realm="allyouneed"'})
+
+    def _tokens_given(self, scope: Scope, headers: Headers, body: bytes) -> Iterator[str]:
+        """The tokens of a request, where the protocols have them."""
+        scheme, space, value = headers.get("authorization", "").partition(" ")
+        if space and scheme.lower() in self._token_schemes:
+            yield value.strip()
+        if "x-api-key" in headers:
+            yield headers["x-api-key"]
+        if name := self._token_fields.get((scope["type"], scope["path"])):
+            fields = _pairs(scope["query_string"].decode("latin-1"))
+            if scope["type"] == "http":
+                fields |= _fields(headers.get("content-type", ""), body)
+            if fields.get(name):  # an empty one is none
+                yield fields[name]
 
     async def _body(self, scope: Scope, headers: Headers, receive: Receive) -> bytes | None:
         """The whole body; None if the client has gone."""
@@ -330,11 +309,6 @@ class _Sending:
         elif kind == "http.response.body":
             self.is_complete = not message.get("more_body", False)
         await self.send_as_it_is(message)
-
-    async def empty(self, status: int) -> None:
-        """Send an answer without content."""
-        await self({"type": "http.response.start", "status": status, "headers": []})
-        await self({"type": "http.response.body", "body": b""})
 
 
 # Made anew each time: an exception that is raised again keeps the frames of before, and the bodies in them.

@@ -43,19 +43,15 @@ _DEEPEST: Final = 512
 class Dialect(NamedTuple):
     """The meaning of tags and white space."""
 
-    markup: re.Pattern[str]
-    """Matches a piece of markup."""
-    raw: frozenset[str]
-    """Elements that contain no markup."""
-    kept: frozenset[str]
-    """Elements whose text is not translated."""
-    void: frozenset[str]
-    """Elements that contain nothing."""
-    keeps_lines: bool
+    markup: re.Pattern[str] = _MARKUP
+    raw: frozenset[str] = _RAW
+    kept: frozenset[str] = _KEPT
+    void: frozenset[str] = _VOID
+    keeps_lines: bool = False
     """Whether line breaks mean something in every element."""
-    has_empty_tags: bool
+    has_empty_tags: bool = False
     """Whether a tag like `<name/>` is a whole element."""
-    hard_space: str
+    hard_space: str = "&nbsp;"
     """How a no-break space is written."""
 
     def without(self, names: Iterable[str]) -> "Dialect":
@@ -63,18 +59,9 @@ class Dialect(NamedTuple):
         return self._replace(kept=self.kept | {name.lower() for name in names})
 
 
-HTML: Final = Dialect(
-    _MARKUP, _RAW, _KEPT, _VOID, keeps_lines=False, has_empty_tags=False, hard_space="&nbsp;"
-)
-XML: Final = Dialect(
-    _XML_MARKUP,
-    raw=frozenset(),
-    kept=frozenset(),
-    void=frozenset(),
-    keeps_lines=True,
-    has_empty_tags=True,
-    hard_space="\xa0",
-)
+HTML: Final = Dialect()
+_NO_ELEMENTS: Final = (frozenset[str](),) * 3
+XML: Final = Dialect(_XML_MARKUP, *_NO_ELEMENTS, keeps_lines=True, has_empty_tags=True, hard_space="\xa0")
 """XML, in which the names of elements mean nothing; CDATA sections are not translated."""
 
 
@@ -93,6 +80,20 @@ def xml_fault(text: str) -> str | None:
     return None
 
 
+class Passages:
+    """The parts of texts that are translated: the whole texts or, with a dialect, what is between tags."""
+
+    def __init__(self, texts: Sequence[str], dialect: Dialect | None) -> None:
+        self._documents = [HtmlText(text, dialect) for text in texts] if dialect else None
+        self.parts = (
+            [each.texts for each in self._documents] if self._documents else [[each] for each in texts]
+        )
+
+    def joined(self, number: int, translations: Sequence[str]) -> str:
+        """Return the text of this number with translations in place of its parts."""
+        return self._documents[number].with_translations(translations) if self._documents else translations[0]
+
+
 class _Text(NamedTuple):
     """A text, without entities, and the white space around it."""
 
@@ -102,8 +103,6 @@ class _Text(NamedTuple):
 
 
 class _Element(NamedTuple):
-    """An element whose end tag has not been read yet."""
-
     name: str
     is_translated: bool
     keeps_lines: bool
@@ -113,11 +112,7 @@ class HtmlText:
     """An HTML document, or a part of one, as the texts between its tags.
 
     Texts of scripts, styles, code and the like, and of elements with `translate="no"` or the class
-    `notranslate`, are not translated.
-
-    Args:
-        document: The document; every string is one.
-        dialect: Language of the document.
+    `notranslate`, are not translated. Every string is a document.
     """
 
     def __init__(self, document: str, dialect: Dialect = HTML) -> None:
@@ -162,7 +157,6 @@ class HtmlText:
         self._pieces.append(_Text(text[:start], core, text[end:]))
 
     def _nest(self, tag: re.Match[str]) -> None:
-        """Open or close an element."""
         name, parent = tag["name"].lower(), self._open[-1]
         if tag["end"]:
             num_left = max(0, self._num_open[name] - 1)

@@ -16,18 +16,12 @@ _PLAIN = re.compile(r"[!#-~]+")
 
 
 class Log(logging.Handler):
-    """Writes exchanges, and what uvicorn and the server say.
-
-    Args:
-        form: Format of the lines.
-        is_quiet: Whether only warnings and errors are written.
-    """
+    """Writes exchanges, and what uvicorn and the server say; if quiet, only warnings and errors."""
 
     def __init__(self, form: LogFormat, *, is_quiet: bool = False) -> None:
         super().__init__(logging.WARNING if is_quiet else logging.INFO)
         self._form, self._is_quiet = form, is_quiet
         self.num_exchanges = 0
-        """Number of exchanges since the start."""
 
     def attach(self) -> None:
         """Take the messages of uvicorn and the server, and no others' exceptions with their texts."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -21,7 +21,6 @@ from allyouneed.tasks.translation.translator import Translator
 
 _LONGEST_NAME = 64
 _CODE = re.compile(r"[A-Za-z]{2,8}(_\w+)?|[A-Za-z]{2,3}(-([A-Za-z]{4}|[A-Z]{2}|[0-9]{3}))+")
-"""A language code on the command line."""
 
 
 class Version(NamedTuple):
@@ -52,7 +51,6 @@ class ServedModel:
     """Code of the target language; empty for a parser."""
     version: Version
     refused: Version | None = None
-    """A version that could not be loaded."""
 
     @property
     def path(self) -> Path:
@@ -92,40 +90,28 @@ def direction_of(text: str) -> ModelSource:
     return ModelSource(Path(path), (source.lower(), target.lower()))
 
 
-def with_settings(
-    sources: Sequence[ModelSource],
-    precisions: Mapping[str, DecodingPrecision],
-    beam_sizes: Mapping[str, int],
-) -> list[ModelSource]:
-    """Models with the settings that are given for their names, which have to be known, or for ""."""
+def with_settings(sources: Sequence[ModelSource], **given: Mapping[str, Any]) -> list[ModelSource]:
+    """Models with each setting as given for their names, which have to be known, or for ""."""
     names = _names([source.path for source in sources])
-    for option, given in (("--precision", precisions), ("--beam-size", beam_sizes)):
-        for name in given.keys() - {"", *names}:
-            raise UsageError(
-                f"{option} {name}={given[name]}: no such model; the models are {', '.join(names)}"
-            )
+    for setting, values in given.items():
+        for name in values.keys() - {"", *names}:
+            place = f"--{setting.replace('_', '-')} {name}={values[name]}"
+            raise UsageError(f"{place}: no such model; the models are {', '.join(names)}")
     return [
-        replace(
-            source,
-            precision=precisions.get(name, precisions.get("")),
-            beam_size=beam_sizes.get(name, beam_sizes.get("")),
-        )
+        replace(source, **{setting: values.get(name, values.get("")) for setting, values in given.items()})
         for name, source in zip(names, sources, strict=True)
     ]
 
 
-def load_models(
-    sources: Sequence[ModelSource], precision: DecodingPrecision | None, device: torch.device
-) -> list[ServedModel]:
-    """Load at least one model; `precision` is for those that have none.
+def load_models(sources: Sequence[ModelSource], device: torch.device) -> list[ServedModel]:
+    """Load at least one model.
 
     Raises:
         ModelError: A model is missing or damaged.
         UsageError: The languages of a translation model are not known, or the precision is not available.
     """
     names = _names([source.path for source in sources])
-    given = [replace(each, precision=each.precision or precision) for each in sources]
-    return [_load(name, each, device) for name, each in zip(names, given, strict=True)]
+    return [_load(name, each, device) for name, each in zip(names, sources, strict=True)]
 
 
 def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
@@ -142,28 +128,25 @@ def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
     model.refused = version  # until it is known to be good
     found = _load(model.name, model.given, device)
     remedy = "put it in another place, and start the server with both"
-    stated, expected = _stated_languages(found), _stated_languages(model)
+    stated, expected = _languages_of(found.loaded), _languages_of(model.loaded)
     if not all(expected):
         expected = model.source, model.target
     if all(stated) and not all(map(are_same, stated, expected)):
         raise UsageError(f"it translates {'-'.join(stated)}, not {'-'.join(expected)}; {remedy}")
-    if _abilities(found) != _abilities(model):
-        raise UsageError(f"it does {_abilities(found)}, not {_abilities(model)}; {remedy}")
+    does, did = (f"{each.source}-{each.target}" if each.source else each.task for each in (found, model))
+    if does != did:
+        raise UsageError(f"it does {does}, not {did}; {remedy}")
     return found
 
 
-def _stated_languages(model: ServedModel) -> tuple[str, str]:
-    """The languages that the model's own configuration names; empty for a parser, and where it names none."""
-    return ("", "") if isinstance(model.loaded, Parser) else _languages_of(model.loaded)
-
-
 def _languages_of(loaded: Translator | Parser) -> tuple[str, str]:
+    """The languages that a model's own configuration names; empty for a parser, and where it names none."""
     data = loaded.config.data
-    return data.source_language.lower(), data.target_language.lower()
-
-
-def _abilities(model: ServedModel) -> str:
-    return f"{model.source}-{model.target}" if model.source else model.task
+    return (
+        ("", "")
+        if isinstance(loaded, Parser)
+        else (data.source_language.lower(), data.target_language.lower())
+    )
 
 
 def _load(name: str, source: ModelSource, device: torch.device) -> ServedModel:
@@ -208,8 +191,7 @@ def _names(paths: Iterable[Path]) -> list[str]:
     names: list[str] = []
     for path in paths:
         name = re.sub(r"[^A-Za-z0-9._-]", "-", path.resolve().name).lstrip(".")[:_LONGEST_NAME] or "model"
-        number = 2
-        unique = name
+        number, unique = 2, name
         while unique in names:
             unique = f"{name[: _LONGEST_NAME - 4]}-{number}"
             number += 1

@@ -1,59 +1,95 @@
-"""Runs the server in this process: its socket, its signals, and its end."""
+"""Runs the server in this process: its threads, socket, signals and end, models and tokens that change."""
 
 import asyncio
 import contextlib
+import itertools
+import logging
 import math
 import os
 import signal
 import socket
-import stat
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
 
+import torch
 import uvicorn
 from starlette.types import ASGIApp
 
-from allyouneed.errors import UsageError, system_fault
+from allyouneed.errors import UsageError, UserError, counted, duration, system_fault, talk
+from allyouneed.hardware.devices import PYTORCH_THREADS
+from allyouneed.hardware.processor import available_cores
+from allyouneed.inference.scheduler import Scheduler
+from allyouneed.inference.search_plan import Batching
+from allyouneed.serve.access import ServerSettings, read_token
+from allyouneed.serve.application import create_app
 from allyouneed.serve.connections import guarded
-from allyouneed.serve.origins import is_loopback
-from allyouneed.serve.server_settings import MOST_BODY_BYTES, ServerSettings
+from allyouneed.serve.logs import Log, LogFormat
+from allyouneed.serve.models import ServedModel, newer
+from allyouneed.serve.request_options import MOST_BODY_BYTES
+from allyouneed.serve.service import Service
+from allyouneed.storage.publish.disk import url_of
 
+_SECONDS_BETWEEN_LOOKS, _LOOKS_BETWEEN_REQUESTS = 2.0, 30
+"""Models at URLs are looked at less often, as each look is a request to their place."""
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 _LINGERING_SECONDS = 0.3
 """Time after the last answer in which requests that were on their way are told that the server stops."""
 _CLOSING_SECONDS = 2
-_LONGEST_TOKEN = 1_024
 _BACKLOG = 1_024
 
+_log = logging.getLogger("allyouneed.server")
 
-def serve(
-    app: ASGIApp,
-    settings: ServerSettings,
-    *,
-    stop: Callable[[], None] = lambda: None,
-    is_idle: Callable[[], bool] = lambda: True,
-    tell: Callable[[str], None] = print,
-) -> str:
-    """Serve until SIGTERM or SIGINT; what has been asked until then is answered.
+
+@dataclass(frozen=True)
+class DecodingThreads:
+    """The threads that decode for a service."""
+
+    number: int | None
+    batch_tokens: int
+    """Maximum source tokens per batch, times the beam size."""
+    device: torch.device
+
+
+@contextlib.contextmanager
+def serving(
+    models: Sequence[ServedModel], threads: DecodingThreads, settings: ServerSettings
+) -> Iterator[Service]:
+    """A service with its decoding threads."""
+    workers = threads.number or (available_cores() if threads.device.type == "cpu" else 1)
+    batching = Batching(threads.batch_tokens, workers=workers)
+    with PYTORCH_THREADS.limited_to(1), Scheduler(batching).start(yielding=True) as scheduler:
+        yield Service(models, settings, scheduler)
+
+
+def run(
+    models: Sequence[ServedModel], threads: DecodingThreads, settings: ServerSettings, log_format: LogFormat
+) -> None:
+    """Serve models until SIGTERM or SIGINT; what has been asked until then is answered.
 
     A second signal ends the process at once, with 128 and its number as the exit code.
 
-    Args:
-        app: The application.
-        settings: Address and time limits.
-        stop: Called at the first signal; new requests should be refused from then on.
-        is_idle: Whether no work is left that belongs to no request, such as that of web sockets.
-        tell: Takes the line with the address, when it can be connected to, and that of a second signal.
-
-    Returns the name of the signal that has ended it. Raises `UsageError` if the address is not available.
+    Raises:
+        UsageError: The address is not available.
     """
-    with _listening(settings) as listener:
-        server = _Server(configured(app, settings), settings, stop, is_idle, tell)
+    log = Log(log_format, is_quiet=talk.quiet)
+    log.attach()
+    began = time.monotonic()
+    with serving(models, threads, settings) as service, _listening(settings) as listener:
+        app = create_app(
+            service,
+            settings,
+            observers=[log.exchange],
+            lifespan=lambda _: _replacing(service, threads.device, log.tell),
+        )
+        server = _Server(configured(app, settings), service, log.tell)
         host, port = listener.getsockname()[:2]
-        tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
+        log.tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
         server.run(sockets=[listener])
-        return server.cause
+    answered = counted(log.num_exchanges, unit="requests")
+    log.tell(f"stopped by {server.cause} after {duration(time.monotonic() - began)}: {answered} answered")
 
 
 def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
@@ -77,18 +113,9 @@ def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
 
 
 class _Server(uvicorn.Server):
-    """Answers what has been asked before it ends."""
-
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        settings: ServerSettings,
-        stop: Callable[[], None],
-        is_idle: Callable[[], bool],
-        tell: Callable[[str], None],
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, tell: Callable[[str], None]) -> None:
         super().__init__(config)
-        self._settings, self._stop, self._is_idle, self._tell = settings, stop, is_idle, tell
+        self._service, self._tell = service, tell
         self.cause = "an error"
         """Why it ends: the name of a signal."""
 
@@ -113,9 +140,9 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Wait for the requests in progress while new ones are refused, then close all connections."""
-        self._stop()
+        self._service.stopping.set()
         loop = asyncio.get_running_loop()
-        end = loop.time() + self._settings.drain_seconds
+        end = loop.time() + self._service.settings.drain_seconds
         while loop.time() < end and self._is_busy():
             await asyncio.sleep(0.02)
         await asyncio.sleep(_LINGERING_SECONDS)
@@ -123,7 +150,7 @@ class _Server(uvicorn.Server):
 
     def _is_busy(self) -> bool:
         cycles = [getattr(connection, "cycle", None) for connection in self.server_state.connections]
-        return not self._is_idle() or any(cycle and not cycle.response_complete for cycle in cycles)
+        return not self._service.is_idle or any(cycle and not cycle.response_complete for cycle in cycles)
 
 
 @contextlib.contextmanager
@@ -142,32 +169,57 @@ def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
         yield listener
 
 
-def require_safe_address(settings: ServerSettings, *, insecure: bool) -> None:
-    """Refuse to listen beyond loopback without a token, unless `insecure`."""
-    if settings.token is None and not insecure and not is_loopback(settings.host):
-        raise UsageError(
-            f"--host {settings.host}: other machines could connect without a token; "
-            "add --token-file FILE, or --insecure if everyone may"
-        )
+@contextlib.asynccontextmanager
+async def _replacing(
+    service: Service, device: torch.device, tell: Callable[[str], None]
+) -> AsyncIterator[None]:
+    """While the application runs, look for replaced models; on SIGHUP, at once and also at the token."""
+    loop, hung_up, has_terminal = asyncio.get_running_loop(), asyncio.Event(), sys.stdin.isatty()
 
+    def hang_up() -> None:
+        if has_terminal and not sys.stdin.isatty():  # it has been closed, and the server with it
+            signal.raise_signal(signal.SIGTERM)
+            return
+        hung_up.set()
+        if (token_file := service.settings.token_file) is not None:
+            try:
+                service.settings.token = read_token(token_file)
+            except UserError as error:
+                _log.warning("the token is not read again, the former one still counts: %s", error)
+            else:
+                tell("the token has been read again")
 
-def read_token(path: Path) -> str:
-    """Read the token that clients must send from a file of one line.
-
-    Raises:
-        UsageError: The file is missing, is not for its owner only, or has not exactly one line.
-    """
-    place = f"--token-file {path}"
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
+    looking = asyncio.create_task(_look_for_newer(service, device, tell, hung_up))
     try:
-        status = path.stat()
-        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
-    except OSError as error:
-        raise UsageError(f"{place}: {system_fault(error)}") from None
-    if not stat.S_ISREG(status.st_mode):
-        raise UsageError(f"{place}: is no file")
-    if status.st_uid == os.getuid() and status.st_mode & 0o077:
-        raise UsageError(f"{place}: others can read it; run: chmod 600 {path}")
-    token = content.removesuffix(b"\n").removesuffix(b"\r")
-    if not 0 < len(token) <= _LONGEST_TOKEN or not token.isascii() or not token.decode().isprintable():
-        raise UsageError(f"{place}: is not one line of printable ASCII characters; write a long random token")
-    return token.decode()
+        yield
+    finally:
+        looking.cancel()
+
+
+async def _look_for_newer(
+    service: Service, device: torch.device, tell: Callable[[str], None], hung_up: asyncio.Event
+) -> None:
+    faults: dict[str, str] = {}
+    for look in itertools.count(1):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(hung_up.wait(), _SECONDS_BETWEEN_LOOKS)
+        is_asked = hung_up.is_set()
+        hung_up.clear()
+        for model in list(service.models.values()):
+            if url_of(model.path) and look % _LOOKS_BETWEEN_REQUESTS and not is_asked:
+                continue
+            try:
+                replacement = await asyncio.to_thread(newer, model, device)
+            except Exception as error:  # whatever it is, the former model serves, and the next look follows
+                fault = str(error) if isinstance(error, UserError | OSError) else f"unexpected {error!r}"
+                if fault != faults.get(model.name):
+                    service.metrics.reloads.labels(model.name, "failed").inc()
+                    _log.warning("%s: not loaded, the former model still serves: %s", model.name, fault)
+                faults[model.name] = fault
+                continue
+            faults.pop(model.name, None)
+            if replacement is not None:
+                service.models[model.name] = replacement
+                service.metrics.reloads.labels(model.name, "ok").inc()
+                tell(f"{model.name}: replaced, loaded and verified")

@@ -25,12 +25,7 @@ disable_created_metrics()  # a gauge with the time of the first count, beside ea
 
 
 class Metrics:
-    """Counts texts and requests from the start of a service; no value of a label is a client's.
-
-    Args:
-        models: Names of the served models.
-        num_queued_tokens: Number of source tokens in the queue, times the beam size.
-    """
+    """Counts texts and requests from the start of a service; no value of a label is a client's."""
 
     def __init__(self, models: Iterable[str], num_queued_tokens: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()

@@ -2,18 +2,17 @@
 
 import difflib
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from typing import Any
 
-from fastapi import params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from allyouneed.data.strict_json import JSONFault, parse_value
-from allyouneed.serve.server_settings import MOST_FIELDS
+from allyouneed.serve.request_options import MOST_FIELDS
 
 
 class Refusal(Exception):  # noqa: N818 - not always an error
@@ -62,19 +61,15 @@ _MOST_DETAILS = 20
 _MOST_ERRORS = 100  # that are looked at: a body has room for a hundred thousand
 
 
-def field_names(body_type: Any) -> frozenset[str]:
-    """The names of all fields of a body, nested ones included."""
-    return frozenset(_names_in(TypeAdapter(body_type).json_schema()))
-
-
-def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str] = frozenset()) -> Refusal:
+def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str]) -> Refusal:
     """The refusal of a request whose values pydantic found to be wrong.
 
     Paths show only the `names` of the body's fields, because the user chose any other.
     """
     problems: dict[tuple[str | int, ...], list[str]] = {}
     for error in errors[:_MOST_ERRORS]:
-        path = _path(error["loc"], names)
+        # without "body", and without the alternatives of a type, which pydantic names too
+        path = tuple(part for part in error["loc"][1:] if isinstance(part, int) or part in names)
         problem = _problem(error, names)
         if problem not in problems.setdefault(path, []):
             problems[path].append(problem)
@@ -87,14 +82,6 @@ def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str] = frozense
     return Refusal(422, "values", f"{place} {first['message']}", details=details)
 
 
-def _path(location: Sequence[str | int], names: Set[str]) -> tuple[str | int, ...]:
-    """The place of a value, without the alternatives of a type that pydantic names too."""
-    where, *inner = location
-    if where != "body":
-        return tuple(location)
-    return tuple(part for part in inner if isinstance(part, int) or part in names)
-
-
 def _problem(error: Mapping[str, Any], names: Set[str]) -> str:
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1])[:64], sorted(names), n=1)
@@ -102,16 +89,6 @@ def _problem(error: Mapping[str, Any], names: Set[str]) -> str:
         return f"has an unknown field; {known}"
     words = _WORDS.get(error["type"], "has a wrong value")
     return words.format_map(error.get("ctx", {}))
-
-
-def _names_in(schema: Any) -> Iterator[str]:
-    if isinstance(schema, list):
-        for each in schema:
-            yield from _names_in(each)
-    if isinstance(schema, dict):
-        yield from schema.get("properties", {})
-        for each in schema.values():
-            yield from _names_in(each)
 
 
 Form = Callable[[Refusal], Response]
@@ -151,13 +128,12 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler of requests to this route."""
         handle = super().get_route_handler()
-        takes_json = self.body_field and not isinstance(self.body_field.field_info, params.Form)
-        names = field_names(self.body_field.field_info.annotation) if self.body_field else frozenset()
+        body: Any = self.body_field and self.body_field.field_info.annotation  # a flat `Body`
+        names = frozenset(body.model_fields) if body else frozenset()
 
         async def handle_strictly(request: Request) -> Response:
-            if takes_json:
-                require_json_type(request.headers.getlist("content-type"))
-                request._json = parse_body(await request.body())  # what `request.json()` returns
+            if body:
+                request._json = await _read_json(request)  # what `request.json()` returns
             try:
                 return await handle(request)
             except RequestValidationError as error:
@@ -166,14 +142,12 @@ class StrictRoute(APIRoute):
         return handle_strictly
 
 
-def require_json_type(content_types: list[str]) -> None:
-    """Refuse a body that is not declared as JSON in UTF-8."""
-    if len(content_types) != 1 or not _JSON.fullmatch(content_types[0].strip()):
+async def _read_json(request: Request) -> Any:
+    """The value of a body that is declared as JSON in UTF-8."""
+    types = request.headers.getlist("content-type")
+    if len(types) != 1 or not _JSON.fullmatch(types[0].strip()):
         raise Refusal(415, "media_type", "the body is not JSON in UTF-8; send Content-Type: application/json")
-
-
-def parse_body(body: bytes) -> Any:
-    """The value of a JSON body."""
+    body = await request.body()
     try:
         return parse_value(body.decode(), MOST_FIELDS)
     except UnicodeDecodeError as error:

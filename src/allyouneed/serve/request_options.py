@@ -1,10 +1,18 @@
-"""The options of a request to translate, and its result."""
+"""The limits of requests, the options of a request to translate, and its result."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.tasks.translation.outputs import Translation
 from allyouneed.tasks.translation.submission import Segment
+
+MOST_BODY_BYTES: Final = 2**20
+MOST_TEXTS: Final = 64
+MOST_FIELDS: Final = 1_000
+"""Maximum number of fields of a form, and of keys of an object in JSON: more take seconds to read."""
+MOST_BEAMS: Final = 16
+"""Maximum beam size, and number of translations per text, that a request may ask for."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +26,7 @@ class RequestOptions:
     model: str | None = None
     """Name of the model; None: the one of that direction, or several over a third language."""
     n_best: int = 1
-    """Number of translations per text."""
     prefix: str = ""
-    """Whole words that the translation begins with."""
     alignments: bool = False
     """Whether to align words; has no effect over a third language."""
     search: SearchSettings = field(default_factory=SearchSettings)
@@ -36,7 +42,6 @@ class Translated:
     source: str
     """Code of the source language, given or detected."""
     target: str
-    """Code of the target language."""
     models: tuple[str, ...]
     """Names of the models; none if the text is in the target language already."""
     segments: list[Segment] = field(default_factory=list)

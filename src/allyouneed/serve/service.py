@@ -12,15 +12,14 @@ from allyouneed.config.run import SearchSettings
 from allyouneed.data.languages import Detector
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
-from allyouneed.serve.admission import Admission
-from allyouneed.serve.awaiting import WorkThread, all_of, submitted
+from allyouneed.serve.access import ServerSettings
+from allyouneed.serve.awaiting import Admission, WorkThread, all_of, submitted
 from allyouneed.serve.directions import AUTO, Direction, Route, Router, directions_of, language_name
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.prometheus import Metrics
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.request_options import RequestOptions, Translated, unchanged
-from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
+from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions, Translated, unchanged
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.requests import TranslateOptions
 from allyouneed.tasks.translation.outputs import Translation
@@ -38,20 +37,11 @@ _MOST_CHARACTERS_TO_LOOK_INTO = 1_000
 """Longest text whose attention is shown: its memory grows with the square of the length."""
 
 
-def _of_last_step(options: RequestOptions, before: Sequence[str]) -> RequestOptions:
-    """The options for the last model: after others, no alignments, as they would not be with the text."""
-    return replace(options, alignments=options.alignments and not before)
-
-
 class Service:
     """Answers requests of all protocols; its methods raise `Refusal`.
 
     Cancelling the task that awaits an answer, as the server does when the client has gone, stops the work.
-
-    Args:
-        models: The models, in order of preference.
-        settings: Limits.
-        scheduler: Scheduler that is running; the service does not close it.
+    Models are in order of preference; the scheduler is running, and the service does not close it.
     """
 
     def __init__(self, models: Sequence[ServedModel], settings: ServerSettings, scheduler: Scheduler) -> None:
@@ -63,7 +53,6 @@ class Service:
         self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
         """Code -> English name of all source and target languages, sorted by code."""
         self.stopping = asyncio.Event()
-        """Set when the server has been told to stop."""
         self.num_unanswered_messages = 0
         """Number of messages of web sockets that have been received and not been answered."""
         self.metrics = Metrics(self.models, lambda: scheduler.num_tokens)
@@ -164,16 +153,12 @@ class Service:
         queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
 
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
-            passed = text
-            for each in before:
-                step = await self._step(
-                    self._queued(each), passed, RequestOptions(search=options.search), when_queued
-                )
-                passed = step.translations[0].text
+            steps = await self._steps(before, text, options, when_queued)
+            passed = steps[-1].translations[0].text if steps else text
             continuations = partial(queued.continuations, passed, options.prefix, _ALTERNATIVES)
             submit = partial(continuations, deadline=self._deadline())
             begun = await submitted(submit, len(passed), when_queued)
-            asked = replace(_of_last_step(options, before), n_best=1)
+            asked = replace(options, alignments=options.alignments and not before, n_best=1)
             return await all_of([self._step(queued, passed, asked, prefix=ids) for ids in begun])
 
         self.require_room()
@@ -235,14 +220,6 @@ class Service:
         """Whether nothing is queued, and no message of a web socket waits for its answer."""
         return not self._scheduler.num_tokens and not self.num_unanswered_messages
 
-    def stop(self) -> None:
-        """Say from now on that the server is not ready."""
-        self.stopping.set()
-
-    def replace(self, model: ServedModel) -> None:
-        """Serve a model in place of the one with its name."""
-        self.models[model.name] = model
-
     async def _translated(
         self,
         text: str,
@@ -252,31 +229,40 @@ class Service:
         tell: Callable[[str], None] | None = None,
     ) -> Translated:
         """Translate a text, with one model after the other where several are needed."""
-        direction, passed, notices = route.direction, text, list[str]()
+        direction = route.direction
         if not direction.models:
             when_queued()
             return unchanged(text, direction.target, route.confidence)
         *before, last = direction.models
-        num_read = 0
-        for name in before:
-            step = await self._step(
-                self._queued(name), passed, RequestOptions(search=options.search), when_queued
-            )
-            passed, num_read = step.translations[0].text, num_read or step.num_tokens[0]
-            notices += step.notices
-        made = await self._step(self._queued(last), passed, _of_last_step(options, before), when_queued, tell)
+        steps = await self._steps(before, text, options, when_queued)
+        passed = steps[-1].translations[0].text if steps else text
+        # after others, no alignments, as they would not be with the text
+        asked = replace(options, alignments=options.alignments and not before)
+        made = await self._step(self._queued(last), passed, asked, when_queued, tell)
+        steps.append(made)
         found = Translated(
             made.translations,
             direction.source,
             direction.target,
             direction.models,
             made.segments,
-            (num_read or made.num_tokens[0], made.num_tokens[1]),
+            (next(filter(None, (each.num_tokens[0] for each in steps)), 0), made.num_tokens[1]),
             route.confidence,
-            (*notices, *made.notices),
+            tuple(notice for each in steps for notice in each.notices),
         )
         self.metrics.translated(found, len(text))
         return found
+
+    async def _steps(
+        self, names: Sequence[str], text: str, options: RequestOptions, when_queued: WhenQueued
+    ) -> list[TranslatedText]:
+        """The translations by these models, each of the translation by the one before."""
+        made: list[TranslatedText] = []
+        for name in names:
+            asked = RequestOptions(search=options.search)
+            made.append(await self._step(self._queued(name), text, asked, when_queued))
+            text = made[-1].translations[0].text
+        return made
 
     async def _step(
         self,
@@ -347,7 +333,6 @@ class Service:
     def _expecting(
         self, texts: Sequence[str], beam_size: int
     ) -> contextlib.AbstractContextManager[Sequence[WhenQueued]]:
-        """Keep places in the queue for admitted texts."""
         return self._admission.expecting(
             [(1 + len(text) // _CHARACTERS_PER_TOKEN) * beam_size for text in texts]
         )

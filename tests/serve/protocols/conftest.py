@@ -11,11 +11,11 @@ from fastapi import FastAPI
 from tests.patience import PATIENCE_SECONDS
 from tests.serve.conftest import DECODING, running
 
+from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.models import ModelSource, ServedModel, load_models
+from allyouneed.serve.process import serving
 from allyouneed.serve.protocols import libretranslate
 from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
-from allyouneed.serve.running import serving
-from allyouneed.serve.server_settings import ServerSettings
 from allyouneed.tasks.translation.translator import Translator
 
 Offline = Callable[[str], str]
@@ -26,7 +26,7 @@ Serve = Callable[[ServerSettings], AbstractContextManager[httpx.Client]]
 def spanish(toy_model: Path) -> list[ServedModel]:
     """A model under the names of several directions."""
     pairs = ("en", "es"), ("es", "en"), ("es", "pt_BR"), ("en", "de")
-    return load_models([ModelSource(toy_model, pair) for pair in pairs], None, torch.device("cpu"))
+    return load_models([ModelSource(toy_model, pair) for pair in pairs], torch.device("cpu"))
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +45,7 @@ def serve(spanish: list[ServedModel]) -> Serve:
     def start(settings: ServerSettings) -> Iterator[httpx.Client]:
         with serving(spanish, DECODING, settings) as service:
             app = FastAPI()
-            app.include_router(libretranslate.routes(service, settings))
+            app.include_router(libretranslate.routes(service))
             answer_errors(app, ErrorForms([libretranslate.PROTOCOL]))
             with running(app) as url, httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client:
                 yield client

@@ -15,12 +15,12 @@ from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 
 from allyouneed.serve.directions import Direction
 from allyouneed.serve.models import ServedModel
+from allyouneed.serve.process import serving
 from allyouneed.serve.protocols import deepl as protocol
 from allyouneed.serve.protocols.deepl import Languages
 from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.running import serving
-from allyouneed.serve.server_settings import MOST_TEXTS
+from allyouneed.serve.request_options import MOST_TEXTS
 
 Offline = Callable[[str], str]
 ENGLISH = "two dogs are running on the beach with a red ball"
@@ -40,7 +40,7 @@ def address(served: list[ServedModel]) -> Iterator[str]:
     settings = replace(SETTINGS, most_characters=MOST_CHARACTERS)
     with serving(served, DECODING, settings) as service:
         app = FastAPI()
-        app.include_router(protocol.routes(service, settings))
+        app.include_router(protocol.routes(service))
         answer_errors(app, ErrorForms([protocol.PROTOCOL]))
         with running(app) as address:
             yield address

@@ -16,7 +16,7 @@ from tests.serve.protocols.conftest import Offline, Serve
 
 from allyouneed.serve.protocols import libretranslate
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.server_settings import MOST_TEXTS
+from allyouneed.serve.request_options import MOST_TEXTS
 
 ENGLISH = "two dogs are running on the beach with a red ball"
 SPANISH = "dos perros corren por la playa con una pelota roja"

@@ -16,11 +16,11 @@ from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
-from allyouneed.serve.admission import Admission
+from allyouneed.serve.awaiting import Admission
 from allyouneed.serve.models import ServedModel
+from allyouneed.serve.process import serving
 from allyouneed.serve.protocols import marian
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.running import serving
 from allyouneed.serve.service import Service
 
 Offline = Callable[[str], str]
@@ -52,7 +52,7 @@ def served(models: list[ServedModel], **changes: Any) -> Iterator[tuple[str, Ser
     settings = replace(SETTINGS, **changes)
     with serving(models, DECODING, settings) as service:
         app = FastAPI()
-        app.include_router(marian.routes(service, settings))
+        app.include_router(marian.routes(service))
         with running(app) as address:
             yield address, service
 
@@ -146,7 +146,7 @@ def test_a_server_that_stops_answers_what_it_has_received_and_closes(
         socket.send("moon")
         wait_until(lambda: service.num_unanswered_messages == 2)
         assert not service.is_idle
-        service.stop()
+        service.stopping.set()
         socket.send("wolf")  # too late
         assert socket.recv(PATIENCE_SECONDS) == "".join(
             (offline(line) if line else "") + "\n" for line in lines

@@ -18,11 +18,11 @@ from tests.serve.conftest import DECODING, SETTINGS, StartServer, running
 import allyouneed
 from allyouneed.serve.application import create_app
 from allyouneed.serve.models import ServedModel
+from allyouneed.serve.process import serving
 from allyouneed.serve.protocols import openai as protocol
 from allyouneed.serve.protocols.openai import read_completion
 from allyouneed.serve.protocols.protocol import ErrorForms, answer_errors
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.running import serving
 from allyouneed.serve.service import Service
 
 Offline = Callable[[str], str]
@@ -41,7 +41,7 @@ def address(models: list[ServedModel]) -> Iterator[str]:
     settings = replace(SETTINGS, most_characters=100)
     with serving(models, DECODING, settings) as service:
         app = FastAPI()
-        app.include_router(protocol.routes(service, settings))
+        app.include_router(protocol.routes(service))
         answer_errors(app, ErrorForms([protocol.PROTOCOL]))
         with running(app) as address:
             yield address
@@ -357,7 +357,7 @@ def test_a_translation_ends_before_the_first_stop_sequence(
 @given(st.text("ab", max_size=12), st.lists(st.text("ab", max_size=3), max_size=4))
 def test_what_a_stream_has_shown_is_the_beginning_of_what_is_cut(text: str, stops: list[str]) -> None:
     body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "stop": stops}
-    asked = read_completion(json.dumps(body).encode())
+    asked = read_completion(body)
     whole, is_cut = asked.cut(text)
     shown = [asked.certain(text[:end]) for end in range(len(text) + 1)]
     assert all(whole.startswith(each) for each in shown)

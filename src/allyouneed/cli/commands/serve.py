@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 
 from cyclopts import Parameter
 
@@ -16,8 +16,8 @@ from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 
 if TYPE_CHECKING:
+    from allyouneed.serve.access import ServerSettings
     from allyouneed.serve.models import ModelSource
-    from allyouneed.serve.server_settings import ServerSettings
 
 Choice = TypeVar("Choice")
 
@@ -35,11 +35,11 @@ class Access:
     """File with the token that clients must send; only its owner may read it."""
     insecure: bool = False
     """Listen on any address without a token."""
-    allowed_host: tuple[str, ...] = ()
+    allowed_hosts: Annotated[tuple[str, ...], Parameter(name="--allowed-host")] = ()
     """Name that clients use for this server, for example that of a proxy; may be repeated."""
-    allowed_origin: tuple[str, ...] = ()
+    allowed_origins: Annotated[tuple[str, ...], Parameter(name="--allowed-origin")] = ()
     """Origin of a web site whose pages may use this server, such as https://example.org; may be repeated."""
-    trusted_proxy: tuple[str, ...] = ()
+    trusted_proxies: Annotated[tuple[str, ...], Parameter(name="--trusted-proxy")] = ()
     """Address or network of a proxy whose X-Forwarded-For names the client, and that no client has; may be
     repeated."""
 
@@ -49,15 +49,15 @@ class Access:
 class Limits:
     """How much clients may ask for."""
 
-    max_characters: AtLeastOne = 5_000
+    most_characters: Annotated[AtLeastOne, Parameter(name="--max-characters")] = 5_000
     """Maximum characters of a text."""
-    max_wait: Positive = 1.0
+    most_wait_seconds: Annotated[Positive, Parameter(name="--max-wait")] = 1.0
     """Estimated seconds of waiting from which on requests are refused (429), unless a worker is idle."""
-    max_rate: Positive = 50.0
+    requests_per_second: Annotated[Positive, Parameter(name="--max-rate")] = 50.0
     """Maximum requests per second from one other machine."""
-    request_timeout: Positive = 30.0
+    request_seconds: Annotated[Positive, Parameter(name="--request-timeout")] = 30.0
     """Maximum seconds for a request."""
-    drain_timeout: Positive = 30.0
+    drain_seconds: Annotated[Positive, Parameter(name="--drain-timeout")] = 30.0
     """Maximum seconds for requests in progress when the server is told to stop."""
 
 
@@ -122,17 +122,17 @@ def serve(
     from allyouneed.hardware.memory import give_back_freed_memory
 
     with _installed():
+        from allyouneed.serve.access import require_safe_address
         from allyouneed.serve.models import load_models
-        from allyouneed.serve.process import require_safe_address
     sources = _sources(models or [], direction or [], computation)
     require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
     device = torch_device(computation.device)
     give_back_freed_memory()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a server that reads things again
     with ThreadPoolExecutor(1, "loading") as thread:
-        loading = thread.submit(load_models, sources, None, device)
+        loading = thread.submit(load_models, sources, device)
         with _installed():
-            from allyouneed.serve.running import DecodingThreads, run  # the web framework takes a while, too
+            from allyouneed.serve.process import DecodingThreads, run  # the web framework takes a while, too
 
         loaded = loading.result()
     threads = DecodingThreads(computation.workers, computation.batch_tokens, device)
@@ -153,9 +153,8 @@ def _installed() -> Iterator[None]:
 def _sources(
     models: Sequence[Path], direction: Sequence[str], computation: ServeComputing
 ) -> "list[ModelSource]":
-    """The models to be served, each with its own settings."""
     from allyouneed.serve.models import ModelSource, direction_of, with_settings
-    from allyouneed.serve.server_settings import MOST_BEAMS
+    from allyouneed.serve.request_options import MOST_BEAMS
 
     given = [*map(ModelSource, models), *map(direction_of, direction)]
     if not given:
@@ -164,8 +163,8 @@ def _sources(
     beam_sizes = {str(each): each for each in range(1, MOST_BEAMS + 1)}
     return with_settings(
         given,
-        _by_model("--precision", computation.precision, precisions),
-        _by_model("--beam-size", computation.beam_size, beam_sizes),
+        precision=_by_model("--precision", computation.precision, precisions),
+        beam_size=_by_model("--beam-size", computation.beam_size, beam_sizes),
     )
 
 
@@ -182,27 +181,15 @@ def _by_model(option: str, given: Sequence[str], choices: Mapping[str, Choice]) 
 
 
 def _settings(access: Access, limits: Limits) -> "ServerSettings":
-    from allyouneed.serve.origins import Proxies
-    from allyouneed.serve.process import read_token
-    from allyouneed.serve.server_settings import ServerSettings
+    from allyouneed.serve.access import Proxies, ServerSettings, read_token
 
     try:
-        Proxies(access.trusted_proxy)
+        Proxies(access.trusted_proxies)
     except ValueError as error:
         raise UsageError(
             f"--trusted-proxy: {error}; name an address, or a network such as 172.30.0.0/24"
         ) from None
-    return ServerSettings(
-        host=access.host,
-        port=access.port,
-        token=None if access.token_file is None else read_token(access.token_file),
-        token_file=access.token_file,
-        allowed_hosts=access.allowed_host,
-        allowed_origins=access.allowed_origin,
-        trusted_proxies=access.trusted_proxy,
-        most_characters=limits.max_characters,
-        most_wait_seconds=limits.max_wait,
-        requests_per_second=limits.max_rate,
-        request_seconds=limits.request_timeout,
-        drain_seconds=limits.drain_timeout,
-    )
+    given = vars(access) | vars(limits)
+    del given["insecure"]
+    token = None if access.token_file is None else read_token(access.token_file)
+    return ServerSettings(**given, token=token)

@@ -3,22 +3,25 @@
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import ImmutableMultiDict
 
-from allyouneed.data.strict_json import parse_object
-from allyouneed.errors import DataError
 from allyouneed.language_codes import closest_code, spoken_language, standard_code
 from allyouneed.serve.directions import Direction, between
-from allyouneed.serve.html_text import HTML, XML, Dialect, HtmlText, xml_fault
-from allyouneed.serve.protocols.protocol import Protocol, always, read_form, router_of
+from allyouneed.serve.html_text import HTML, XML, Dialect, Passages, xml_fault
+from allyouneed.serve.protocols.protocol import (
+    Protocol,
+    always,
+    media_type,
+    read_form,
+    read_object,
+    router_of,
+)
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.request_options import RequestOptions
-from allyouneed.serve.server_settings import MOST_FIELDS, MOST_TEXTS, ServerSettings
+from allyouneed.serve.request_options import MOST_TEXTS, RequestOptions
 from allyouneed.serve.service import Service
 
 _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
@@ -88,7 +91,7 @@ def _deepl_code(code: str) -> str:
 
 def _served(found: str | None, field: str) -> str:
     if found is None:
-        raise Refusal(400, "no_language", f"Value for '{field}' not supported.")
+        raise unsupported(field, "no_language")
     return found
 
 
@@ -115,32 +118,31 @@ _NOT_SERVED: Final = (
 """Fields that would change translations, if there were what they refer to."""
 
 
-@dataclass(frozen=True)
-class TranslationFields:
-    """The fields of a request to translate."""
-
-    texts: list[str]
-    source: str | None
-    """DeepL's code of the source language; None: detected."""
-    target: str
-    """DeepL's code of the target language."""
-    joins_lines: bool
-    """Whether a sentence goes on after a line break."""
-    dialect: Dialect | None
-    """Language of the texts' tags, if they are not plain."""
-    is_xml: bool
-    """Whether the texts have to be well-formed XML."""
-    has_billed_characters: bool
-    """Whether the answer says how many characters each text has."""
-    model_type: str | None
-    """Type of the model, of which a server like this has only one."""
+def unsupported(name: str, label: str = "value") -> Refusal:
+    """The refusal of a field's value."""
+    return Refusal(400, label, f"Value for '{name}' not supported.")
 
 
-def read_translation(values: Values, most_characters: int) -> TranslationFields:
-    """Read the fields of a request to translate; unknown ones are ignored, as by DeepL.
+async def read_values(request: Request) -> Values:
+    """Read the fields that have a value: of a JSON object or a form, and of the query."""
+    found = _fields(request.query_params)
+    if media_type(request) == "application/json":
+        found |= await read_object(request, _not_json) if await request.body() else {}
+    else:
+        found |= _fields(ImmutableMultiDict(await read_form(request)))
+    return {name: value for name, value in found.items() if value not in (None, "")}
 
-    Refuses missing fields, values that DeepL does not know, and features that are not served.
-    """
+
+def _fields(given: ImmutableMultiDict[str, str]) -> dict[str, Any]:
+    return {name: given.getlist(name) if name == "text" else given.getlist(name)[0] for name in given}
+
+
+def _not_json(_: str) -> Refusal:
+    return Refusal(400, "not_json", "Bad request. Reason: the body is not a JSON object.")
+
+
+def _require_supported(values: Values) -> None:
+    """Refuse values that DeepL does not know, and features that are not served; it ignores other fields."""
     for name, choices in _CHOICES.items():
         if name in values and values[name] not in choices:
             raise unsupported(name)
@@ -149,46 +151,6 @@ def read_translation(values: Values, most_characters: int) -> TranslationFields:
     for name in _NOT_SERVED:
         if name in values:
             raise Refusal(400, "not_served", f"'{name}' is not supported: this server only translates texts.")
-    model_type = values.get("model_type")
-    return TranslationFields(
-        _texts(values.get("text"), most_characters),
-        _code(values, "source_lang"),
-        _code(values, "target_lang") or "",
-        values.get("split_sentences") == "nonewlines",
-        _dialect(values),
-        values.get("tag_handling") == "xml",
-        values.get("show_billed_characters") in _ON,
-        model_type.removeprefix("prefer_") if model_type else None,
-    )
-
-
-def unsupported(name: str) -> Refusal:
-    """The refusal of a field's value."""
-    return Refusal(400, "value", f"Value for '{name}' not supported.")
-
-
-async def read_values(request: Request) -> Values:
-    """Read the fields that have a value: of a JSON object or a form, and of the query."""
-    found = {name: _listed(name, request.query_params.getlist(name)) for name in request.query_params}
-    if request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == "application/json":
-        found |= _json_object(await request.body())
-    else:
-        form = ImmutableMultiDict(await read_form(request))
-        found |= {name: _listed(name, form.getlist(name)) for name in form}
-    return {name: value for name, value in found.items() if value not in (None, "")}
-
-
-def _listed(name: str, values: list[Any]) -> Any:
-    return values if name == "text" else values[0]
-
-
-def _json_object(body: bytes) -> dict[str, Any]:
-    if not body:
-        return {}
-    try:
-        return parse_object(body.decode(), MOST_FIELDS)
-    except (UnicodeDecodeError, DataError):
-        raise Refusal(400, "not_json", "Bad request. Reason: the body is not a JSON object.") from None
 
 
 def _texts(value: Any, most_characters: int) -> list[str]:
@@ -205,15 +167,7 @@ def _texts(value: Any, most_characters: int) -> list[str]:
     return texts
 
 
-def _code(values: Values, name: Literal["source_lang", "target_lang"]) -> str | None:
-    code = values.get(name)
-    if code is not None and not isinstance(code, str):
-        raise unsupported(name)
-    return code
-
-
 def _dialect(values: Values) -> Dialect | None:
-    """The language of tags."""
     handling, ignored = values.get("tag_handling"), values.get("ignore_tags", [])
     names = ignored.split(",") if isinstance(ignored, str) else ignored
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
@@ -227,20 +181,22 @@ _UNLIMITED: Final = 1_000_000_000_000
 _LINE_BREAK: Final = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?=\S)")
 """A line break within a paragraph."""
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+_NO_ADDITIONS: Final = (
+    "Not found: this server has no documents, glossaries, rephrasing or other additions to translation."
+)
 _STATUS: Final = {401: 403, 422: 400}
-"""Statuses of refusals for which DeepL has another one."""
 
 
-def routes(service: Service, settings: ServerSettings) -> APIRouter:
+def routes(service: Service) -> APIRouter:
     """The endpoints."""
-    endpoints = _Endpoints(service, settings)
+    endpoints = _Endpoints(service)
     answers = [
         (["POST"], "/translate", endpoints.translate),
         (["GET", "POST"], "/languages", endpoints.languages),
         (["GET", "POST"], "/usage", endpoints.usage),
         (["GET"], "/glossaries", always({"glossaries": []})),
         (["GET"], "/glossary-language-pairs", always({"supported_languages": []})),
-        (_METHODS, "/{path:path}", _not_served),
+        (_METHODS, "/{path:path}", always(Refusal(404, "not_served", _NO_ADDITIONS))),
     ]
     return router_of(answers, prefix="/v2")
 
@@ -257,30 +213,40 @@ PROTOCOL: Final = Protocol(
 
 
 class _Endpoints:
-    """The endpoints that need the service."""
-
-    def __init__(self, service: Service, settings: ServerSettings) -> None:
-        self._service, self._settings = service, settings
+    def __init__(self, service: Service) -> None:
+        self._service, self._settings = service, service.settings
         self._languages = Languages(service.languages, service.directions)
 
     async def translate(self, request: Request) -> dict[str, Any]:
-        """Translate texts."""
-        fields = read_translation(await read_values(request), self._settings.most_characters)
-        self._languages.target(fields.target)  # is served
-        passages = await asyncio.to_thread(_passages, fields)
-        directions = await self._directions(passages, fields)
-        for direction in dict.fromkeys(directions):
-            ones = [passage for passage, its in zip(passages, directions, strict=True) if its == direction]
-            await self._translate(ones, direction)
-        return {
-            "translations": [
-                _result(fields, passage, shown(direction.source))
-                for passage, direction in zip(passages, directions, strict=True)
-            ]
-        }
+        _require_supported(values := await read_values(request))
+        texts = _texts(values.get("text"), self._settings.most_characters)
+        source, target = values.get("source_lang"), values.get("target_lang", "")
+        for name, code in (("source_lang", source), ("target_lang", target)):
+            if code is not None and not isinstance(code, str):
+                raise unsupported(name)
+        dialect = _dialect(values)
+        self._languages.target(target)  # is served
+        passages = await asyncio.to_thread(_passages, texts, dialect, values)
+        directions = await self._directions(passages.parts, source, target)
+        translated = [*texts]
+        for direction in filter(lambda each: each.models, dict.fromkeys(directions)):
+            numbers = [number for number, its in enumerate(directions) if its == direction]
+            parts = [part for number in numbers for part in passages.parts[number]]
+            options = RequestOptions(direction.source, direction.target)
+            found = iter(await self._service.translate_all(parts, options))
+            for number in numbers:
+                of_parts = [next(found).translations[0].text for _ in passages.parts[number]]
+                translated[number] = passages.joined(number, of_parts)
+        results: list[dict[str, Any]] = []
+        for original, text, direction in zip(texts, translated, directions, strict=True):
+            results.append({"detected_source_language": shown(direction.source), "text": text})
+            if values.get("show_billed_characters") in _ON:
+                results[-1]["billed_characters"] = len(original)
+            if model_type := values.get("model_type"):  # of which a server like this has only one
+                results[-1]["model_type_used"] = model_type.removeprefix("prefer_")
+        return {"translations": results}
 
     async def languages(self, request: Request) -> list[dict[str, Any]]:
-        """The source or target languages."""
         kind = (await read_values(request)).get("type", "source")
         if kind not in ("source", "target"):
             message = "Parameter 'type' is invalid. 'source' and 'target' are valid values."
@@ -288,79 +254,32 @@ class _Endpoints:
         return self._languages.targets() if kind == "target" else self._languages.sources()
 
     async def usage(self, _: Request) -> dict[str, int]:
-        """The number of characters translated since the start."""
-        return {
-            "character_count": self._service.metrics.num_characters,
-            "character_limit": _UNLIMITED,
-        }
+        return {"character_count": self._service.metrics.num_characters, "character_limit": _UNLIMITED}
 
-    async def _directions(self, passages: Sequence["_Passage"], fields: TranslationFields) -> list[Direction]:
+    async def _directions(
+        self, passages: Sequence[Sequence[str]], source: str | None, target: str
+    ) -> list[Direction]:
         """The direction of each text, whose source language is given or detected."""
-        if fields.source is not None:
-            return [self._languages.direction(fields.source, fields.target)] * len(passages)
+        if source is not None:
+            return [self._languages.direction(source, target)] * len(passages)
 
         def detect() -> list[Direction]:
-            texts = ["\n".join(each.parts)[: self._settings.most_characters] for each in passages]
-            return [self._service.route(text, fields.target).direction for text in texts]
+            texts = ["\n".join(each)[: self._settings.most_characters] for each in passages]
+            return [self._service.route(text, target).direction for text in texts]
 
         return await asyncio.to_thread(detect)  # the first time, it takes a second
 
-    async def _translate(self, passages: Sequence["_Passage"], direction: Direction) -> None:
-        """Translate the parts of passages."""
-        if not direction.models:
-            return
-        parts = [part for each in passages for part in each.parts]
-        translations = iter(
-            await self._service.translate_all(parts, RequestOptions(direction.source, direction.target))
-        )
-        for each in passages:
-            each.translations = [next(translations).translations[0].text for _ in each.parts]
 
-
-class _Passage:
-    """A text of a request, and its parts that are translated: all of it, or what is between tags."""
-
-    def __init__(self, text: str, fields: TranslationFields) -> None:
-        self.original = text
-        self._document = HtmlText(text, fields.dialect) if fields.dialect else None
-        parts = self._document.texts if self._document else [text]
-        self.parts = [_LINE_BREAK.sub(" ", part) for part in parts] if fields.joins_lines else parts
-        self.translations: list[str] | None = None
-        """Translations of the parts, if the text is in another language."""
-
-    @property
-    def text(self) -> str:
-        """The translated text."""
-        if self.translations is None:
-            return self.original
-        if self._document is None:
-            return self.translations[0]
-        return self._document.with_translations(self.translations)
-
-
-def _passages(fields: TranslationFields) -> list[_Passage]:
+def _passages(texts: Sequence[str], dialect: Dialect | None, values: Values) -> Passages:
     """The texts of a request; a text that is to be XML, and is not well-formed, is refused."""
-    for number, text in enumerate(fields.texts, start=1):
-        if fields.is_xml and (fault := xml_fault(text)):
+    for number, text in enumerate(texts, start=1):
+        if values.get("tag_handling") == "xml" and (fault := xml_fault(text)):
             message = (
                 f"Tag handling parsing failed, please check input. Text {number}, {fault}; "
                 "write & and < as &amp; and &lt; and close all tags, or set 'tag_handling' to 'html'."
             )
             raise Refusal(400, "xml", message)
-    return [_Passage(text, fields) for text in fields.texts]
-
-
-def _result(fields: TranslationFields, passage: _Passage, source: str) -> dict[str, Any]:
-    result: dict[str, Any] = {"detected_source_language": source, "text": passage.text}
-    if fields.has_billed_characters:
-        result["billed_characters"] = len(passage.original)
-    if fields.model_type is not None:
-        result["model_type_used"] = fields.model_type
-    return result
-
-
-async def _not_served(_: Request) -> Any:
-    message = (
-        "Not found: this server has no documents, glossaries, rephrasing or other additions to translation."
-    )
-    raise Refusal(404, "not_served", message)
+    passages = Passages(texts, dialect)
+    if values.get("split_sentences") == "nonewlines":  # a sentence goes on after a line break
+        passages.parts = [[_LINE_BREAK.sub(" ", part) for part in each] for each in passages.parts]
+    return passages

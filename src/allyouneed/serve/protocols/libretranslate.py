@@ -9,16 +9,20 @@ from typing import Any, Final, Literal
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 
-from allyouneed.data.strict_json import parse_object
 from allyouneed.data.words import has_letters
-from allyouneed.errors import DataError
 from allyouneed.language_codes import closest_code, standard_code
 from allyouneed.serve.directions import AUTO, Direction, Route, between, to_itself
-from allyouneed.serve.html_text import HtmlText
-from allyouneed.serve.protocols.protocol import Answer, Protocol, always, read_form, router_of
+from allyouneed.serve.html_text import HTML, Passages
+from allyouneed.serve.protocols.protocol import (
+    Protocol,
+    always,
+    media_type,
+    read_form,
+    read_object,
+    router_of,
+)
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.request_options import RequestOptions
-from allyouneed.serve.server_settings import MOST_BEAMS, MOST_FIELDS, MOST_TEXTS, ServerSettings
+from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions
 from allyouneed.serve.service import Service
 
 _MOST_CHARACTERS: Final = 40
@@ -59,11 +63,6 @@ class _Languages:
             }
             for code, name in self._names.items()
         ]
-
-    def first_target(self) -> dict[str, str]:
-        """Return the target language of the first model."""
-        code = next((each.target for each in self._directions), UNKNOWN)
-        return {"code": shown(code), "name": self._names.get(code, "English")}
 
 
 def detection(code: str, probability: float) -> dict[str, Any]:
@@ -133,9 +132,6 @@ SPECIFICATION: Final[dict[str, Any]] = {
 }
 
 
-_JSON: Final = "application/json"
-
-
 @dataclass(frozen=True)
 class Fields:
     """The fields of a request: of its JSON object, or of its query and form."""
@@ -143,24 +139,21 @@ class Fields:
     values: Mapping[str, Any]
     are_json: bool
 
-    def texts(self) -> str | list[str]:
-        """Return `q`, in a form with line feeds as line ends; refuse it if it is missing or no text."""
-        text = self.values.get("q")
-        if not text:
-            raise missing("q")
+    def required(self, name: Literal["q", "source", "target"]) -> Any:
+        """Return the value of a field; refuse a request without it."""
+        if value := self.values.get(name):
+            return value
+        raise invalid(f"missing {name} parameter")
+
+    def texts(self) -> list[str]:
+        """Return the texts of `q`, in a form with line feeds as line ends; refuse it if it has others."""
+        text = self.required("q")
         texts = text if isinstance(text, list) else [text]
         if not all(isinstance(each, str) for each in texts):
             raise invalid("q parameter is not a text or a list of texts")
         if not self.are_json:
             texts = [each.replace("\r\n", "\n").replace("\r", "\n") for each in texts]
-        return texts if isinstance(text, list) else texts[0]
-
-    def language(self, name: Literal["source", "target"]) -> str:
-        """Return a language code; refuse a request without it."""
-        code = self.values.get(name)
-        if not code:
-            raise missing(name)
-        return str(code)
+        return texts
 
     def num_alternatives(self) -> int:
         """Return the number of translations wanted besides the best one; refuse one that is too large."""
@@ -181,19 +174,6 @@ class Fields:
         return bool(text_format == "html")
 
 
-def require_sizes(texts: str | list[str], most_characters: int) -> None:
-    """Refuse too many texts, and texts that are too long."""
-    each = [texts] if isinstance(texts, str) else texts
-    for size, limit in ((len(each), MOST_TEXTS), (max(map(len, each)), most_characters)):
-        if size > limit:
-            raise invalid(f"request ({size}) exceeds text limit ({limit})")
-
-
-def missing(name: str) -> Refusal:
-    """The refusal of a request without a field."""
-    return invalid(f"missing {name} parameter")
-
-
 def invalid(reason: str) -> Refusal:
     """The refusal of a request with a wrong field."""
     return Refusal(400, "invalid_request", f"Invalid request: {reason}")
@@ -204,36 +184,30 @@ async def read_fields(request: Request) -> Fields:
 
     Several `q` make a list; of other equal fields, the first one counts.
     """
-    kind = request.headers.get("Content-Type", "").split(";")[0].strip().lower()
-    if kind == _JSON or (kind.startswith("application/") and kind.endswith("+json")):
-        return Fields(_json_object(await request.body()), are_json=True)
+    kind = media_type(request)
+    if kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json")):
+        return Fields(await read_object(request, _not_json), are_json=True)
     form, query = await read_form(request), request.query_params.multi_items()
     texts = [value for name, value in query if name == "q"] or [value for name, value in form if name == "q"]
     values: dict[str, Any] = dict(reversed(query + form))
     return Fields(values | ({"q": texts} if len(texts) > 1 else {}), are_json=False)
 
 
-def _json_object(body: bytes) -> dict[str, Any]:
-    try:
-        return parse_object(body.decode(), MOST_FIELDS)
-    except UnicodeDecodeError as error:
-        reason = f"byte {error.start + 1} is not UTF-8"
-    except DataError as error:
-        reason = error.messages[0].partition("(")[2].partition(");")[0]
-    raise Refusal(400, "not_json", "Invalid JSON format" + (f": {reason}" if reason else ""))
+def _not_json(reason: str) -> Refusal:
+    return Refusal(400, "not_json", "Invalid JSON format" + (f": {reason}" if reason else ""))
 
 
 _NO_KEY: Final = Refusal(400, "no_key", "Please contact the server operator to get an API key")
 _WRONG_KEY: Final = Refusal(403, "wrong_key", "Invalid API key")
 _MOST_DETECTIONS: Final = 3
 _MILLISECONDS_BETWEEN_KEYS: Final = 500
-_NO_FILES: Final = "Files translation are disabled on this server."
-_NO_SUGGESTIONS: Final = "Suggestions are disabled on this server."
+_NO_FILES: Final = "switched_off", "Files translation are disabled on this server."
+_NO_SUGGESTIONS: Final = "switched_off", "Suggestions are disabled on this server."
 
 
-def routes(service: Service, settings: ServerSettings) -> APIRouter:
+def routes(service: Service) -> APIRouter:
     """The endpoints."""
-    endpoints = _Endpoints(service, settings)
+    endpoints = _Endpoints(service)
     answers = [
         (["POST"], "/translate", endpoints.translate),
         (["POST"], "/detect", endpoints.detect),
@@ -241,9 +215,9 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         (["GET", "HEAD"], "/frontend/settings", endpoints.frontend_settings),
         (["GET", "HEAD"], "/health", always({"status": "ok"})),
         (["GET", "HEAD"], "/spec", always(SPECIFICATION)),
-        (["POST"], "/suggest", _switched_off(403, _NO_SUGGESTIONS)),
-        (["POST"], "/translate_file", _switched_off(403, _NO_FILES)),
-        (["GET", "HEAD"], "/download_file/{name}", _switched_off(400, _NO_FILES)),
+        (["POST"], "/suggest", always(Refusal(403, *_NO_SUGGESTIONS))),
+        (["POST"], "/translate_file", always(Refusal(403, *_NO_FILES))),
+        (["GET", "HEAD"], "/download_file/{name}", always(Refusal(400, *_NO_FILES))),
     ]
     return router_of(answers)
 
@@ -274,49 +248,53 @@ PROTOCOL: Final = Protocol(
 
 
 class _Endpoints:
-    """The endpoints that need the service."""
-
-    def __init__(self, service: Service, settings: ServerSettings) -> None:
-        self._service, self._settings = service, settings
+    def __init__(self, service: Service) -> None:
+        self._service, self._settings = service, service.settings
         self._languages = _Languages(service.languages, service.directions)
 
     async def translate(self, request: Request) -> dict[str, Any]:
         """Translate a text or a list of them, as text or as HTML."""
         fields = await read_fields(request)
-        texts, source, target = fields.texts(), fields.language("source"), fields.language("target")
+        texts, source, target = fields.texts(), str(fields.required("source")), str(fields.required("target"))
         num_alternatives = fields.num_alternatives()
-        require_sizes(texts, self._settings.most_characters)
+        most_characters = self._settings.most_characters
+        for size, limit in ((len(texts), MOST_TEXTS), (max(map(len, texts)), most_characters)):
+            if size > limit:
+                raise invalid(f"request ({size}) exceeds text limit ({limit})")
         given = None if source.lower() == AUTO else self._languages.direction(source, target)
         self._languages.require(target)
-        passages = await asyncio.to_thread(_Passages, _listed(texts), fields.is_html())
-        route = Route(given) if given else await self._detect(passages.parts, target)
-        hypotheses = passages.joined(
-            await self._translations(passages.parts, route.direction, num_alternatives + 1)
-        )
+        dialect = HTML if fields.is_html() else None
+        passages = await asyncio.to_thread(Passages, texts, dialect)
+        parts = [part for each in passages.parts for part in each]
+        route = Route(given) if given else await self._detect(parts, target)
+        hypotheses = await self._translations(parts, route.direction, num_alternatives + 1)
+        if dialect:  # which has no alternatives
+            best = (text for text, *_ in hypotheses)
+            of_texts = [list(islice(best, len(each))) for each in passages.parts]
+            hypotheses = [[passages.joined(number, each)] for number, each in enumerate(of_texts)]
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in hypotheses]}
         if given is None:
             detected = detection(route.direction.source, route.confidence or 0.0)
             answer["detectedLanguage"] = [detected] * len(hypotheses)
         if num_alternatives:
-            answer["alternatives"] = [_alternatives(each) for each in hypotheses]
-        return answer if isinstance(texts, list) else {name: values[0] for name, values in answer.items()}
+            others = [[*dict.fromkeys(each)][1:] for each in hypotheses]
+            answer["alternatives"] = [[other for other in each if other] for each in others]
+        if isinstance(fields.values["q"], list):
+            return answer
+        return {name: values[0] for name, values in answer.items()}
 
     async def detect(self, request: Request) -> list[dict[str, Any]]:
-        """The languages of a text, or of several together."""
-        texts = _listed((await read_fields(request)).texts())
-        detected = await asyncio.to_thread(
-            self._service.detect, self._joined(texts)
-        )  # takes a second at first
-        found = [detection(*each) for each in detected[:_MOST_DETECTIONS]]
+        texts = (await read_fields(request)).texts()
+        detecting = asyncio.to_thread(self._service.detect, self._joined(texts))  # takes a second at first
+        found = [detection(*each) for each in (await detecting)[:_MOST_DETECTIONS]]
         return [each for each in found if each["confidence"]] or found[:1] or [detection(UNKNOWN, 0)]
 
     async def languages(self, _: Request) -> list[dict[str, Any]]:
-        """The languages, each with those that it is translated to."""
         return self._languages.description()
 
     async def frontend_settings(self, _: Request) -> dict[str, Any]:
-        """The settings for LibreTranslate's page and the clients that imitate it."""
         needs_key = self._settings.token is not None
+        target = next((each.target for each in self._service.directions), UNKNOWN)
         return {
             "charLimit": self._settings.most_characters,
             "frontendTimeout": _MILLISECONDS_BETWEEN_KEYS,
@@ -327,7 +305,7 @@ class _Endpoints:
             "supportedFilesFormat": [],
             "language": {
                 "source": {"code": AUTO, "name": "Auto Detect"},
-                "target": self._languages.first_target(),
+                "target": {"code": shown(target), "name": self._service.languages.get(target, "English")},
             },
         }
 
@@ -341,42 +319,9 @@ class _Endpoints:
         return "\n".join(texts)[: self._settings.most_characters]
 
     async def _translations(self, texts: Sequence[str], direction: Direction, n_best: int) -> list[list[str]]:
-        """The translations of each text, best first."""
         if not direction.models:
             return [[text] for text in texts]
         search = self._service.search_for(n_best, direction.models)
         options = RequestOptions(direction.source, direction.target, n_best=n_best, search=search)
         translated = await self._service.translate_all(texts, options)
         return [[hypothesis.text for hypothesis in each.translations] for each in translated]
-
-
-class _Passages:
-    """The parts of texts that are translated: the texts themselves, or what is between the tags of HTML."""
-
-    def __init__(self, texts: list[str], are_html: bool) -> None:
-        self._documents = [HtmlText(text) for text in texts] if are_html else None
-        self.parts = [part for each in self._documents for part in each.texts] if self._documents else texts
-
-    def joined(self, hypotheses: list[list[str]]) -> list[list[str]]:
-        """The translations of each text from those of its parts; HTML has no alternatives."""
-        if self._documents is None:
-            return hypotheses
-        best = (hypothesis for hypothesis, *_ in hypotheses)
-        return [[each.with_translations(list(islice(best, len(each.texts))))] for each in self._documents]
-
-
-def _switched_off(status: int, message: str) -> Answer:
-    async def refuse(_: Request) -> Any:
-        raise Refusal(status, "switched_off", message)
-
-    return refuse
-
-
-def _listed(texts: str | list[str]) -> list[str]:
-    return [texts] if isinstance(texts, str) else texts
-
-
-def _alternatives(hypotheses: Sequence[str]) -> list[str]:
-    """The translations besides the best one, once each."""
-    _, *others = dict.fromkeys(hypotheses)
-    return [other for other in others if other]

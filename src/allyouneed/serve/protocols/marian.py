@@ -18,12 +18,11 @@ from typing import Final
 from fastapi import APIRouter
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from allyouneed.serve.directions import Direction, closest
+from allyouneed.serve.directions import NO_DIRECTION, closest
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.protocols.protocol import Protocol
 from allyouneed.serve.refusals import Refusal, own_form
-from allyouneed.serve.request_options import RequestOptions, Translated
-from allyouneed.serve.server_settings import MOST_BODY_BYTES, MOST_TEXTS, ServerSettings
+from allyouneed.serve.request_options import MOST_BODY_BYTES, MOST_TEXTS, RequestOptions, Translated
 from allyouneed.serve.service import Service
 
 PATH: Final = "/translate"
@@ -38,20 +37,20 @@ _CHARACTERS_PER_MESSAGE: Final = 64
 _STOPPING: Final = 1012
 
 
-def routes(service: Service, settings: ServerSettings) -> APIRouter:
+def routes(service: Service) -> APIRouter:
     """The endpoint."""
     router = APIRouter()
 
     @router.websocket(PATH)
     async def translate(socket: WebSocket) -> None:
-        try:
-            direction = _direction(service, socket)
-        except Refusal as refusal:
-            current().error = refusal.label
-            await socket.send_denial_response(own_form(refusal))
-            return
-        await socket.accept()
-        await _Connection(socket, service, RequestOptions(direction.source, direction.target)).serve()
+        source, target = (socket.query_params.get(name) or None for name in ("source", "target"))
+        if fitting := closest(service.directions, source, target):
+            await socket.accept()
+            options = RequestOptions(fitting[0].source, fitting[0].target)
+            await _Connection(socket, service, options).serve()
+        else:
+            current().error = NO_DIRECTION[1]
+            await socket.send_denial_response(own_form(Refusal(*NO_DIRECTION)))
 
     return router
 
@@ -131,8 +130,7 @@ class _Connection:
                 self._has_room.set()
         await self._socket.close(_STOPPING, "the server is stopping; try again")
 
-    def _count(self, number: int, message: str) -> None:
-        """Count a message that has been received (1) or answered (-1)."""
+    def _count(self, number: int, message: str) -> None:  # 1: received, -1: answered
         self._num_waiting_characters += number * (len(message) + _CHARACTERS_PER_MESSAGE)
         self._num_unanswered += number
         self._service.num_unanswered_messages += number
@@ -158,14 +156,6 @@ class _Connection:
                 if refusal.status != 429 or clock.time() + seconds > end:
                     raise
             await asyncio.sleep(seconds)
-
-
-def _direction(service: Service, socket: WebSocket) -> Direction:
-    """The first direction with the languages of the query."""
-    source, target = (socket.query_params.get(name) or None for name in ("source", "target"))
-    if fitting := closest(service.directions, source, target):
-        return fitting[0]
-    raise Refusal(404, "no_direction", "no model translates that; GET /api/models lists the languages")
 
 
 def _text(text: str | None, content: bytes | None) -> str:

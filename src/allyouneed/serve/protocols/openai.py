@@ -11,20 +11,16 @@ import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, Response
 
-from allyouneed.data.strict_json import parse_object
-from allyouneed.errors import DataError
 from allyouneed.serve.directions import AUTO, NAMED, Direction, closest, language_code
-from allyouneed.serve.exchanges import current
-from allyouneed.serve.protocols.protocol import Answer, Protocol, router_of
+from allyouneed.serve.protocols.protocol import Answer, Protocol, read_object, router_of, streamed
 from allyouneed.serve.refusals import Refusal
-from allyouneed.serve.request_options import RequestOptions, Translated
-from allyouneed.serve.server_settings import MOST_BEAMS, MOST_FIELDS, ServerSettings
+from allyouneed.serve.request_options import MOST_BEAMS, RequestOptions, Translated
 from allyouneed.serve.service import Service
 from allyouneed.tasks.translation.outputs import Translation
 
@@ -79,67 +75,50 @@ class Completion:
         return shown[: max(0, len(shown) - kept)]
 
 
-def read_completion(body: bytes) -> Completion:
+def read_completion(given: Mapping[str, Any]) -> Completion:
     """Read a request for a chat completion; fields that have no use for a search are ignored.
 
     Raises:
-        Wrong: It is not JSON, or a field is missing or has a value that is not supported.
+        Wrong: A field is missing or has a value that is not supported.
     """
-    fields = _fields(body)
-    is_streamed = _boolean(fields, "stream")
-    return Completion(
-        _model(fields),
-        _text_to_translate(fields.get("messages")),
-        _prompt(fields["messages"]),
-        _num_choices(fields.get("n", 1), is_streamed),
-        is_streamed,
-        _has_usage(fields.get("stream_options"), is_streamed),
-        _stops(fields.get("stop")),
-    )
-
-
-def _fields(body: bytes) -> dict[str, Any]:
-    """The fields that have a value."""
-    try:
-        fields = parse_object(body.decode(), MOST_FIELDS)
-    except (UnicodeDecodeError, DataError):
-        raise Wrong(None, "We could not parse the JSON body of your request.") from None
-    fields = {name: value for name, value in fields.items() if value is not None}
+    fields = {name: value for name, value in given.items() if value is not None}
     for name, harmless in _DEMANDING.items():
         if name in fields and fields[name] not in harmless:
             raise Wrong(name, f"'{name}' is not supported with this model.", label="unsupported_parameter")
-    return fields
-
-
-def _model(fields: Mapping[str, Any]) -> str:
-    model = fields.get("model")
-    if not model:
+    is_streamed = _boolean(fields, "stream")
+    if not (model := fields.get("model")):
         raise Wrong(None, "you must provide a model parameter")
     if not isinstance(model, str):
-        raise Wrong("model", "Invalid type for 'model': expected a string.", label="invalid_type")
-    return model
+        raise _wrong_type("model", "a string")
+    return Completion(
+        model,
+        *_text_and_prompt(fields.get("messages")),
+        _num_choices(fields.get("n", 1), is_streamed),
+        is_streamed,
+        _has_usage(fields.get("stream_options"), is_streamed),
+        _stops(fields.get("stop", [])),
+    )
 
 
-def _text_to_translate(messages: Any) -> str:
-    """The content of the last message whose role is the user's."""
+def _wrong_type(param: str, expected: str) -> Wrong:
+    return Wrong(param, f"Invalid type for '{param}': expected {expected}.", label="invalid_type")
+
+
+def _text_and_prompt(messages: Any) -> tuple[str, str]:
+    """The last message whose role is the user's, and those of the system, or developer as since 2024."""
     if messages is None:
         message = "Missing required parameter: 'messages'."
         raise Wrong("messages", message, label="missing_required_parameter")
     if not isinstance(messages, list) or not all(isinstance(each, dict) for each in messages):
-        message = "Invalid type for 'messages': expected an array of objects."
-        raise Wrong("messages", message, label="invalid_type")
-    for number, each in reversed(list(enumerate(messages))):
-        if each.get("role") == "user":
-            return _text(each.get("content"), f"messages[{number}].content")
-    raise Wrong("messages", "'messages' has no message of the role 'user'; its last one is translated.")
-
-
-def _prompt(messages: list[dict[str, Any]]) -> str:
-    """The texts of the messages whose role is the system's, or the developer's as it is called since 2024."""
+        raise _wrong_type("messages", "an array of objects")
+    of_user = [number for number, each in enumerate(messages) if each.get("role") == "user"]
+    if not of_user:
+        raise Wrong("messages", "'messages' has no message of the role 'user'; its last one is translated.")
+    text = _text(messages[of_user[-1]].get("content"), f"messages[{of_user[-1]}].content")
     contents = [each.get("content") for each in messages if each.get("role") in ("system", "developer")]
     parts = [part for each in contents for part in (each if isinstance(each, list) else [each])]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return text, "\n".join(text for text in texts if isinstance(text, str))
 
 
 def _text(content: Any, param: str) -> str:
@@ -147,8 +126,7 @@ def _text(content: Any, param: str) -> str:
     if isinstance(content, str):
         return content
     if not isinstance(content, list):
-        message = f"Invalid type for '{param}': expected a string or an array of text parts."
-        raise Wrong(param, message, label="invalid_type")
+        raise _wrong_type(param, "a string or an array of text parts")
     parts = [part for part in content if isinstance(part, dict) and part.get("type") == "text"]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     if len(texts) < len(content):
@@ -159,7 +137,7 @@ def _text(content: Any, param: str) -> str:
 def _num_choices(n: Any, is_streamed: bool) -> int:
     most = 1 if is_streamed else MOST_BEAMS
     if type(n) is not int:
-        raise Wrong("n", "Invalid type for 'n': expected an integer.", label="invalid_type")
+        raise _wrong_type("n", "an integer")
     if not 1 <= n <= most:
         how = "a stream has one choice" if is_streamed else f"expected 1 to {most}"
         raise Wrong("n", f"Invalid value for 'n': {how}.", label="invalid_value")
@@ -176,10 +154,9 @@ def _has_usage(options: Any, is_streamed: bool) -> bool:
 
 
 def _stops(value: Any) -> tuple[str, ...]:
-    stops = [value] if isinstance(value, str) else [] if value is None else value
+    stops = [value] if isinstance(value, str) else value
     if not isinstance(stops, list) or not all(isinstance(each, str) for each in stops):
-        message = "Invalid type for 'stop': expected a string or an array of strings."
-        raise Wrong("stop", message, label="invalid_type")
+        raise _wrong_type("stop", "a string or an array of strings")
     if len(stops) > _MOST_STOPS:
         message = f"Invalid 'stop': expected at most {_MOST_STOPS} strings."
         raise Wrong("stop", message, label="array_above_max_length")
@@ -189,7 +166,7 @@ def _stops(value: Any) -> tuple[str, ...]:
 def _boolean(fields: Mapping[str, Any], name: str) -> bool:
     value = fields.get(name, False)
     if not isinstance(value, bool):
-        raise Wrong(name, f"Invalid type for '{name}': expected a boolean.", label="invalid_type")
+        raise _wrong_type(name, "a boolean")
     return value
 
 
@@ -254,13 +231,12 @@ _CODES: Final = {
     "queue_full": "rate_limit_exceeded",
     "too_long": "context_length_exceeded",
 }
-"""Labels of refusals that OpenAI names otherwise."""
 _MOST_PARTS: Final = 8
 """Number of parts of the name of a direction: two languages, each with a script, a region and a variant."""
 _DONE: Final = "data: [DONE]\n\n"
 
 
-def routes(service: Service, settings: ServerSettings) -> APIRouter:
+def routes(service: Service) -> APIRouter:
     """The endpoints."""
     endpoints = _Endpoints(service)
     answers: list[tuple[list[str], str, Answer]] = [
@@ -282,31 +258,28 @@ PROTOCOL: Final = Protocol("openai", routes, error_response, error_paths=("/v1",
 
 
 class _Endpoints:
-    """The endpoints that need the service."""
-
     def __init__(self, service: Service) -> None:
         self._service = service
 
     async def models(self, _: Request) -> dict[str, Any]:
-        """The models: all that translate, and all directions."""
         return {"object": "list", "data": [self._described(name) for name in self._named()]}
 
     async def model(self, request: Request) -> dict[str, Any]:
-        """One of them."""
         return self._described(request.path_params["name"])
 
     async def complete(self, request: Request) -> dict[str, Any] | Response:
-        """Translate the last message of the user."""
-        asked = read_completion(await request.body())
+        message = "We could not parse the JSON body of your request."
+        asked = read_completion(await read_object(request, lambda _: Wrong(None, message)))
         languages, text = read_instruction(asked.text)
         languages = languages or languages_of(asked.prompt, self._service.directions)
-        options = self._with_choices(self._directed(self._options(asked.model), languages), asked.num_choices)
+        options = self._directed(self._options(asked.model), languages)
+        search = self._service.search_for(asked.num_choices, self._names_of_models(options))
+        options = replace(options, n_best=asked.num_choices, search=search)
         if not asked.is_streamed:
             [found] = await self._service.translate([text], options)
             return _completion(asked, found)
-        growing = self._service.stream(text, options)
-        first = await anext(growing)  # a refusal is still an answer with its status
-        return StreamingResponse(_events(asked, first, growing), media_type="text/event-stream")
+        events = _events(asked, self._service.stream(text, options))
+        return await streamed(events, lambda refusal: _event(_error(refusal)))
 
     def _named(self) -> dict[str, RequestOptions]:
         """The options for each name of a model or direction; that of a model comes first."""
@@ -352,11 +325,6 @@ class _Endpoints:
         fitting = closest(self._service.directions, source, options.target)
         return tuple(name for each in fitting for name in each.models)
 
-    def _with_choices(self, options: RequestOptions, num_choices: int) -> RequestOptions:
-        """The same request for a number of translations, with a beam that has room for them."""
-        search = self._service.search_for(num_choices, self._names_of_models(options))
-        return RequestOptions(options.source, options.target, options.model, num_choices, search=search)
-
     def _described(self, name: str) -> dict[str, Any]:
         models = [self._service.models[each] for each in self._names_of_models(self._options(name))]
         created = max(model.version.changed for model in models) // _NANOSECONDS
@@ -391,27 +359,20 @@ def _completion(asked: Completion, found: Translated) -> dict[str, Any]:
     return _frame(asked, "chat.completion") | {"choices": choices, "usage": _usage(found)}
 
 
-async def _events(
-    asked: Completion, first: str | Translated, growing: AsyncIterator[str | Translated]
-) -> AsyncIterator[str]:
+async def _events(asked: Completion, growing: AsyncIterator[str | Translated]) -> AsyncIterator[str]:
     """The chunks of a completion as server-sent events."""
+    told = await anext(growing)
     frame = _frame(asked, "chat.completion.chunk") | ({"usage": None} if asked.has_usage else {})
     yield _event(frame | _choice({"role": "assistant", "content": "", "refusal": None}))
-    try:
-        told: str | Translated = first
-        sent = ""
-        while isinstance(told, str):
-            if len(certain := asked.certain(told)) > len(sent):
-                yield _event(frame | _choice({"content": certain[len(sent) :]}))
-                sent = certain
-            told = await anext(growing)
-        text, reason = _ended(asked, told.translations[0])
-        if text[len(sent) :]:
-            yield _event(frame | _choice({"content": text[len(sent) :]}))
-    except Refusal as refusal:
-        current().error = refusal.label
-        yield _event(_error(refusal))
-        return
+    sent = ""
+    while isinstance(told, str):
+        if len(certain := asked.certain(told)) > len(sent):
+            yield _event(frame | _choice({"content": certain[len(sent) :]}))
+            sent = certain
+        told = await anext(growing)
+    text, reason = _ended(asked, told.translations[0])
+    if text[len(sent) :]:
+        yield _event(frame | _choice({"content": text[len(sent) :]}))
     yield _event(frame | _choice({}, reason))
     if asked.has_usage:
         yield _event(frame | {"choices": [], "usage": _usage(told)})

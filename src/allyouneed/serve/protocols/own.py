@@ -2,20 +2,17 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
-from allyouneed.serve.exchanges import current
 from allyouneed.serve.guard import AUTHORISED
-from allyouneed.serve.protocols.protocol import Protocol
+from allyouneed.serve.protocols.protocol import Protocol, streamed
 from allyouneed.serve.refusals import Body, Refusal, StrictRoute
-from allyouneed.serve.request_options import RequestOptions, Translated
-from allyouneed.serve.server_settings import MOST_BEAMS, MOST_TEXTS, ServerSettings
+from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions, Translated
 from allyouneed.serve.service import Service
 from allyouneed.tasks.translation.outputs import Translation
 
@@ -50,14 +47,10 @@ class OptionsBody(Body):
 
     def options(self) -> RequestOptions:
         """The options as the service takes them."""
-        search = SearchSettings()
-        if self.beam_size is not None:
-            search["beam_size"] = self.beam_size
-        if self.length_penalty is not None:
-            search["length_penalty"] = self.length_penalty
-        return RequestOptions(
-            self.source, self.target, self.model, self.n_best, self.prefix, self.alignments, search
-        )
+        given = self.model_dump(exclude={"text"})
+        search = {name: given.pop(name) for name in ("beam_size", "length_penalty")}
+        search = {name: value for name, value in search.items() if value is not None}
+        return RequestOptions(**given, search=cast(SearchSettings, search))
 
 
 class TranslateBody(OptionsBody):
@@ -102,7 +95,7 @@ class DetectBody(Body):
     text: Text
 
 
-def routes(service: Service, settings: ServerSettings) -> APIRouter:
+def routes(service: Service) -> APIRouter:
     """The endpoints."""
     router = APIRouter(prefix="/api", route_class=StrictRoute, tags=["allyouneed"])
     _translate(router, service)
@@ -114,11 +107,11 @@ def routes(service: Service, settings: ServerSettings) -> APIRouter:
         nothing: dict[str, Any] = {"models": [], "directions": [], "languages": {}}
         return (listed(service) if request.scope[AUTHORISED] else nothing) | {
             "limits": {
-                "characters": settings.most_characters,
+                "characters": service.settings.most_characters,
                 "texts": MOST_TEXTS,
                 "beam_size": MOST_BEAMS,
             },
-            "needs_token": settings.token is not None,
+            "needs_token": service.settings.token is not None,
         }
 
     return router
@@ -141,8 +134,7 @@ def _translate(router: APIRouter, service: Service) -> None:
     async def stream(body: OneTextBody) -> StreamingResponse:
         """Translate a text; events `certain` have the text so far that cannot change, `done` the result."""
         growing = service.stream(body.text, body.options())
-        first = await anext(growing)  # a refusal is still an answer with its status
-        return StreamingResponse(_events(first, growing, body.alignments), media_type="text/event-stream")
+        return await streamed((_told(each, body.alignments) async for each in growing), _refused)
 
     @router.post("/alternatives")
     async def alternatives(body: OneTextBody) -> dict[str, Any]:
@@ -216,20 +208,12 @@ def result_of(found: Translated, alignments: bool) -> dict[str, Any]:
     return result if found.confidence is None else result | {"confidence": found.confidence}
 
 
-async def _events(
-    first: str | Translated, growing: AsyncIterator[str | Translated], alignments: bool
-) -> AsyncIterator[str]:
-    try:
-        yield _event(first, alignments)
-        async for each in growing:
-            yield _event(each, alignments)
-    except Refusal as refusal:
-        current().error = refusal.label
-        error = {"error": {"label": refusal.label, "message": refusal.message}}
-        yield f"event: error\ndata: {json.dumps(error)}\n\n"
+def _refused(refusal: Refusal) -> str:
+    error = {"error": {"label": refusal.label, "message": refusal.message}}
+    return f"event: error\ndata: {json.dumps(error)}\n\n"
 
 
-def _event(told: str | Translated, alignments: bool) -> str:
+def _told(told: str | Translated, alignments: bool) -> str:
     name: Literal["certain", "done"] = "certain" if isinstance(told, str) else "done"
     content = {"text": told} if isinstance(told, str) else result_of(told, alignments)
     return f"event: {name}\ndata: {json.dumps(content, ensure_ascii=False)}\n\n"

@@ -1,20 +1,21 @@
-"""A protocol of the server as one record, the form of its errors, and the fields of its forms."""
+"""A protocol of the server as one record, the form of its errors, and the fields of its requests."""
 
 import codecs
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from python_multipart.multipart import parse_options_header
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from allyouneed.data.strict_json import parse_object
+from allyouneed.errors import DataError
 from allyouneed.serve.exchanges import current
-from allyouneed.serve.refusals import INTERNAL, Form, Refusal, own_form, wrong_values
-from allyouneed.serve.server_settings import MOST_FIELDS, ServerSettings
+from allyouneed.serve.refusals import INTERNAL, Form, Refusal, own_form
+from allyouneed.serve.request_options import MOST_FIELDS
 from allyouneed.serve.service import Service
 
 
@@ -23,7 +24,7 @@ class Protocol:
     """A protocol of the server."""
 
     name: str
-    routes: Callable[[Service, ServerSettings], APIRouter]
+    routes: Callable[[Service], APIRouter]
     """Makes the endpoints; they raise `Refusal`."""
     error_response: Form = own_form
     """Makes the response for a refusal; may choose another status."""
@@ -63,28 +64,33 @@ _MEANINGS = {
 
 
 def answer_errors(app: FastAPI, forms: ErrorForms) -> None:
-    """Answer refusals, unknown paths, wrong methods, wrong values and unexpected exceptions in one form."""
+    """Answer refusals, unknown paths, wrong methods and unexpected exceptions in one form."""
 
-    async def refused(request: Request, error: Exception) -> Response:
-        assert isinstance(error, Refusal)
-        return forms.response(request.url.path, error)
+    async def answer(request: Request, error: Exception) -> Response:
+        refusal = error if isinstance(error, Refusal) else INTERNAL
+        if isinstance(error, HTTPException):
+            label, message = _MEANINGS.get(error.status_code, ("http", "the request is refused"))
+            refusal = Refusal(error.status_code, label, message, error.headers)
+        return forms.response(request.url.path, refusal)
 
-    async def not_routed(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        label, message = _MEANINGS.get(error.status_code, ("http", "the request is refused"))
-        return await refused(request, Refusal(error.status_code, label, message, error.headers))
+    for kind in (Refusal, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)
 
-    async def wrong(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return await refused(request, wrong_values(error.errors()))
 
-    async def failed(request: Request, error: Exception) -> Response:
-        return await refused(request, INTERNAL)
+def media_type(request: Request) -> str:
+    """The type of a request's body, in small letters and without parameters."""
+    return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
-    app.add_exception_handler(Refusal, refused)
-    app.add_exception_handler(HTTPException, not_routed)
-    app.add_exception_handler(RequestValidationError, wrong)
-    app.add_exception_handler(Exception, failed)
+
+async def read_object(request: Request, refuse: Callable[[str], Refusal]) -> dict[str, Any]:
+    """The JSON object of a request; `refuse` makes the refusal of another body from the reason."""
+    try:
+        return parse_object((await request.body()).decode(), MOST_FIELDS)
+    except UnicodeDecodeError as error:
+        reason = f"byte {error.start + 1} is not UTF-8"
+    except DataError as error:
+        reason = error.messages[0].partition("(")[2].partition(");")[0]
+    raise refuse(reason)
 
 
 _CHARSETS: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
@@ -97,28 +103,41 @@ async def read_form(request: Request) -> list[tuple[str, str]]:
     """
     kind, parameters = parse_options_header(request.headers.get("Content-Type", ""))
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
-    if not _is_known(charset):
+    try:
+        is_known = codecs.lookup(charset).name in _CHARSETS
+    except (LookupError, ValueError):
+        is_known = False
+    if not is_known:
         raise Refusal(415, "charset", "The form is in an encoding that is not supported; send UTF-8.")
     try:
         if kind == b"application/x-www-form-urlencoded":
-            return _decoded((await request.body()).decode(charset), charset)
+            text = (await request.body()).decode(charset)
+            # Starlette would take bytes that are not escaped for Latin-1
+            strict: dict[str, Any] = {"encoding": charset, "errors": "strict", "max_num_fields": MOST_FIELDS}
+            return parse_qsl(text, keep_blank_values=True, **strict)
         async with request.form(max_files=1) as form:
             return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
     except (HTTPException, ValueError):
         raise Refusal(400, "not_a_form", "The form in the request cannot be read.") from None
 
 
-def _decoded(form: str, charset: str) -> list[tuple[str, str]]:
-    """The fields; Starlette would take bytes that are not escaped for Latin-1."""
-    strict: dict[str, Any] = {"encoding": charset, "errors": "strict", "max_num_fields": MOST_FIELDS}
-    return parse_qsl(form, keep_blank_values=True, **strict)
+async def streamed(events: AsyncIterator[str], last: Callable[[Refusal], str]) -> StreamingResponse:
+    """The response of server-sent events; a refusal before the first is an answer with its status.
 
+    A later refusal is told by a `last` event.
+    """
+    first = await anext(events)
 
-def _is_known(charset: str) -> bool:
-    try:
-        return codecs.lookup(charset).name in _CHARSETS
-    except (LookupError, ValueError):
-        return False
+    async def sending() -> AsyncIterator[str]:
+        yield first
+        try:
+            async for each in events:
+                yield each
+        except Refusal as refusal:
+            current().error = refusal.label
+            yield last(refusal)
+
+    return StreamingResponse(sending(), media_type="text/event-stream")
 
 
 Answer = Callable[[Request], Awaitable[Any]]
@@ -128,23 +147,25 @@ Answer = Callable[[Request], Awaitable[Any]]
 def router_of(answers: Sequence[tuple[list[str], str, Answer]], prefix: str = "") -> APIRouter:
     """A router of endpoints by methods and path, which are not in the schema."""
     router = APIRouter(prefix=prefix)
-    for methods, path, answer in answers:
-        router.add_api_route(path, _in_json(answer), methods=methods, include_in_schema=False)
+
+    def add(methods: list[str], path: str, answer: Answer) -> None:
+        async def send(request: Request) -> Response:
+            answered = await answer(request)
+            return answered if isinstance(answered, Response) else JSONResponse(answered)
+
+        router.add_api_route(path, send, methods=methods, include_in_schema=False)
+
+    for each in answers:
+        add(*each)
     return router
 
 
-def _in_json(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-    async def send(request: Request) -> Response:
-        answered = await answer(request)
-        return answered if isinstance(answered, Response) else JSONResponse(answered)
-
-    return send
-
-
 def always(content: Any) -> Answer:
-    """Answers with the same content each time."""
+    """Answers with the same content each time, or raises it if it is a refusal."""
 
     async def answer(_: Request) -> Any:
+        if isinstance(content, Refusal):  # made anew: one that is raised again keeps the frames of before
+            raise Refusal(content.status, content.label, content.message)
         return content
 
     return answer
