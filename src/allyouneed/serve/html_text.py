@@ -65,18 +65,40 @@ XML: Final = Dialect(_XML_MARKUP, *_NO_ELEMENTS, keeps_lines=True, has_empty_tag
 """XML, in which the names of elements mean nothing; CDATA sections are not translated."""
 
 
+_BEGUN: Final = re.compile(r"[<&][^<>&;]*\Z")
+"""The beginning of what is not well-formed, where expat finds the fault only after it."""
+
+_NOT_CLOSED: Final = (
+    expat.errors.XML_ERROR_TAG_MISMATCH,
+    expat.errors.XML_ERROR_UNCLOSED_CDATA_SECTION,
+)
+
+
 def xml_fault(text: str) -> str | None:
     """The place and reason of a text that is not well-formed XML; None for a document or a part of one."""
-    parser = expat.ParserCreate()
-    content = _PROLOG.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
+    parser, still_open = expat.ParserCreate("utf-8"), list[tuple[str, int]]()
+    parser.StartElementHandler = lambda name, _: still_open.append((f"<{name}>", parser.CurrentByteIndex))
+    parser.StartCdataSectionHandler = lambda: still_open.append(("<![CDATA[", parser.CurrentByteIndex))
+    parser.EndElementHandler = lambda _: still_open.pop()
+    parser.EndCdataSectionHandler = still_open.pop
+    content = "<content>\n" + _PROLOG.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     try:
-        parser.Parse(f"<content>\n{content}")
+        parser.Parse(content + "</content>", True)
     except expat.ExpatError as error:
-        return f"line {error.lineno - 1}, column {error.offset + 1}: {expat.ErrorString(error.code)}"
-    try:
-        parser.Parse("</content>", True)
-    except expat.ExpatError:
-        return "at the end: a tag or an element is not closed"
+        reason, data = expat.ErrorString(error.code), content.encode()
+        if reason in _NOT_CLOSED and len(still_open) > 1:
+            begun, start = still_open[-1]
+            reason, before = f"{begun[:64]} is not closed", data[:start].decode()
+        else:
+            before = data[: parser.ErrorByteIndex].decode()
+            if token := _BEGUN.search(before):
+                if token[0].startswith("<!"):
+                    reason = "declarations are not accepted"
+                elif before == content and token[0] != "<":
+                    reason = f"{token[0].split()[0][:64]} is not closed"
+                before = before[: token.start()]
+        line = before.rpartition("\n")[2]
+        return f"line {before.count(chr(10))}, column {len(line) + 1}: {reason}"
     return None
 
 

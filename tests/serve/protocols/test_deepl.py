@@ -195,10 +195,10 @@ NOT_XML = (
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("sun <3 moon", "line 1, column 6: not well-formed (invalid token)"),
-        ("sun & moon", "line 1, column 6: not well-formed (invalid token)"),
-        ("<b>sun</i>", "line 1, column 9: mismatched tag"),
-        ("<b>sun", "at the end: a tag or an element is not closed"),
+        ("sun <3 moon", "line 1, column 5: not well-formed (invalid token)"),
+        ("sun & moon", "line 1, column 5: not well-formed (invalid token)"),
+        ("<b>sun</i>", "line 1, column 1: <b> is not closed"),
+        ("sun\n <b>sun", "line 2, column 2: <b> is not closed"),
     ],
 )
 def test_what_is_not_well_formed_xml_is_refused_and_as_html_keeps_its_signs(
