@@ -111,19 +111,24 @@ def test_a_folder_that_is_in_use_is_neither_run_nor_model(
     [
         (
             ["--set", "training.warmup_stps=9"],
-            "setting training.warmup_stps: unknown setting training.warmup_stps; "
-            "did you mean training.warmup_steps?",
+            "setting training.warmup_stps: is unknown; did you mean training.warmup_steps?",
         ),
         (["--config", "my.toml"], "my.toml:2: unknown setting model.dropuot; did you mean model.dropout?"),
         (
             ["--set", "model.dropout=1.5"],
-            "setting model.dropout: model.dropout: Input should be less than 1, not 1.5",
+            "setting model.dropout: must be less than 1, not 1.5",
         ),
         (["--steps", "many"], "--steps"),
+        (["--steps", "0"], 'Invalid value "0" for --steps. Must be >= 1.'),
+        (["--set", "training.seed=1.5"], "setting training.seed: must be a whole number, not 1.5"),
+        (["--set", "model.attention=cosine"], "must be 'scaled', 'unscaled' or 'additive', not 'cosine'"),
         (["--preset", "bse"], "--preset bse: unknown; did you mean base?"),
         (["--preset", "enormous"], "--preset enormous: unknown; presets: base, base_en_fr, "),
     ],
-    ids=["misspelt option", "misspelt in a file", "bad number", "no number", "nearest preset", "no preset"],
+    ids=[
+        *("misspelt option", "misspelt in a file", "bad number", "no number", "no steps", "a fraction"),
+        *("no choice", "nearest preset", "no preset"),
+    ],
 )
 def test_a_wrong_configuration_is_told_before_a_run_is_made(
     run_command: RunCommand,

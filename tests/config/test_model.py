@@ -75,7 +75,7 @@ def test_every_whole_number_has_a_least_and_a_greatest_value(config: type[Config
 def test_a_size_beyond_all_use_is_refused_with_the_bound(setting: str, bound: int) -> None:
     with pytest.raises(UsageError) as caught:
         RunConfig().with_settings([setting])
-    assert f"Input should be less than or equal to {bound}, not " in caught.value.messages[0]
+    assert f"must be at most {bound}, not " in caught.value.messages[0]
 
 
 @pytest.mark.parametrize("variant", _OF_VARIANTS)

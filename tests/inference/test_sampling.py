@@ -320,7 +320,7 @@ def test_scores_of_samples_do_not_depend_on_the_batch_with_several_threads() -> 
 )
 def test_settings_out_of_range_are_refused(options: dict[str, Any]) -> None:
     [name] = options
-    with pytest.raises(UsageError, match=f"^{name}: Input should be"):
+    with pytest.raises(UsageError, match=f"^{name}: must be"):
         SearchConfig.checked(**options)
 
 

@@ -533,19 +533,19 @@ def test_data_with_other_sub_words_are_refused(run: Path, bytes_data: Path, toy_
             "replay and replay_share go together; give prepared data and a share, such as 0.2",
         ),
         ({"replay_share": 0.2}, "replay and replay_share go together"),
-        ({"replay": "data", "replay_share": 1.0}, "replay_share: Input should be less than 1, not 1.0"),
+        ({"replay": "data", "replay_share": 1.0}, "replay_share: must be less than 1, not 1.0"),
         (
             {"init_moments": True},
             "init_moments and init_sha256 have no effect without init_from; leave them out",
         ),
         ({"init_sha256": "0" * 64}, "init_moments and init_sha256 have no effect without init_from"),
         ({"init_from": "m", "init_sha256": "0"}, "init_sha256: String should match pattern"),
-        ({"frozen": "encoder.*"}, "frozen: Input should be a valid tuple"),
+        ({"frozen": "encoder.*"}, "frozen: must be a list"),
         (
             {"frozen": ["a"], "sharded": True},
             "frozen parameters cannot be sharded; leave out frozen or sharded",
         ),
-        ({"init_from": "\udcff"}, "init_from: Input should be a valid string"),
+        ({"init_from": "\udcff"}, "init_from: must be Unicode without lone surrogates"),
     ],
 )
 def test_settings_that_mean_nothing_alone_are_refused(training: dict[str, Any], message: str) -> None:

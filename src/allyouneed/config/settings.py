@@ -93,25 +93,54 @@ def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
+WORDS: Final = {
+    "missing": "is missing",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be a finite number",
+    "bool_type": "must be true or false",
+    "string_type": "must be a text",
+    "string_unicode": "must be Unicode without lone surrogates",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "literal_error": "must be {expected}",
+    "less_than": "must be less than {lt}",
+    "less_than_equal": "must be at most {le}",
+    "greater_than": "must be greater than {gt}",
+    "greater_than_equal": "must be at least {ge}",
+    "model_type": "must be a group of settings",
+}
+"""pydantic's types of errors -> what is wrong."""
+
+
 def _messages(
     config: type[Config], error: ValidationError, place: Callable[[Sequence[str]], str]
 ) -> list[str]:
     """Describe each error with its place; errors beyond `MAX_REPORTED` get no place and no remedy."""
     details = error.errors(include_url=False)
     told = [_message(config, detail, place) for detail in details[:MAX_REPORTED]]
-    return [*told, *(detail["msg"] for detail in details[MAX_REPORTED:])]
+    return [*told, *(_reason(detail) for detail in details[MAX_REPORTED:])]
+
+
+def _reason(detail: Any) -> str:
+    if detail["type"] not in WORDS:
+        return str(detail["msg"]).removeprefix("Value error, ")
+    limits = detail.get("ctx", {}).items()
+    shown = {name: f"{each:.15g}" if isinstance(each, float) else each for name, each in limits}
+    return WORDS[detail["type"]].format_map(shown)
 
 
 def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]], str]) -> str:
     key = tuple(str(part) for part in detail["loc"])
-    name = ".".join(key)
+    name, at = ".".join(key), place(key)
+    is_named = at.endswith(name)  # by its place
     if detail["type"] != "extra_forbidden":
-        reason = detail["msg"].removeprefix("Value error, ")
         try:
             given = "" if detail["type"] == "value_error" else f", not {detail['input']!r}"
         except ValueError:  # Python refuses to print more than 4,300 digits
             given = ", not a number with thousands of digits"
-        return ": ".join(filter(None, [place(key), name, f"{reason}{given}"]))
+        return ": ".join(filter(None, [at, "" if is_named else name, f"{_reason(detail)}{given}"]))
     for part in key[:-1]:
         config = config.model_fields[part].annotation  # type: ignore[assignment]
     known = sorted(config.model_fields)
@@ -119,7 +148,9 @@ def _message(config: type[Config], detail: Any, place: Callable[[Sequence[str]],
     remedy = (
         f"did you mean {'.'.join((*key[:-1], nearest[0]))}?" if nearest else f"known here: {', '.join(known)}"
     )
-    return ": ".join(filter(None, [place(key), f"unknown setting {name}; {remedy}"]))
+    return ": ".join(
+        filter(None, [at, f"{'is unknown' if is_named else f'unknown setting {name}'}; {remedy}"])
+    )
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -124,7 +124,7 @@ def test_all_shows_every_preset_in_a_row(capsys: Capture) -> None:
     ("options", "message"),
     [
         (["--preset", "bse"], "--preset bse: unknown; did you mean base?"),
-        (["--set", "model.d_modl=8"], "setting model.d_modl: unknown setting model.d_modl; did you mean"),
+        (["--set", "model.d_modl=8"], "setting model.d_modl: is unknown; did you mean"),
         (["--config", "absent.toml"], "absent.toml: No such file or directory; name a TOML file"),
         (["--vocab-size", "1000001"], "for --vocab-size. Must be <= 1000000."),
         (["--vocab-size", "0"], 'Invalid value "0" for --vocab-size. Must be >= 1.'),

@@ -101,15 +101,15 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
         (["--vocab-size", "260"], "use --vocab-size 261 or more"),
         (
             ["--vocab-size", "0"],
-            "--vocab-size: Input should be greater than or equal to 1",
+            "--vocab-size: must be at least 1",
         ),
         (
             ["--vocab-size", "1000001"],
-            "--vocab-size: Input should be less than or equal to 1000000, not 1000001",
+            "--vocab-size: must be at most 1000000, not 1000001",
         ),
         (["--vocab-size", "many"], "--vocab-size"),
-        (["--max-tokens=-1"], "--max-tokens: Input should be greater than or equal to 1"),
-        (["--max-length-ratio", "nan"], "--max-length-ratio: Input should be a finite"),
+        (["--max-tokens=-1"], "--max-tokens: must be at least 1"),
+        (["--max-length-ratio", "nan"], "--max-length-ratio: must be a finite"),
         (["--tokenizer", "words"], "--tokenizer words: is for parsing"),
         (["--exchange", "3"], "add --task parsing, or leave them out"),
         (["--repeat-trees", "2"], "add --task parsing, or leave them out"),
@@ -194,7 +194,7 @@ def test_the_sub_words_and_settings_of_a_model_are_taken(
             ["--tags", "predicted"],
             "--tags and --brackets are for parsing; add --task parsing, or leave them out",
         ),
-        (["--max-tokens", "0"], "--max-tokens: Input should be greater than or equal to 1"),
+        (["--max-tokens", "0"], "--max-tokens: must be at least 1"),
     ],
 )
 def test_options_that_contradict_the_model_are_named_in_one_line_and_leave_nothing(

@@ -151,7 +151,7 @@ def test_no_pairs_and_quiet(
     ("options", "message"),
     [
         (["--tokens", "--normalized"], "--tokens writes the normalized score too"),
-        (["--normalized", "--length-penalty", "11"], "--length-penalty: Input should be less than"),
+        (["--normalized", "--length-penalty", "11"], "--length-penalty: must be at most 10"),
         (["--length-penalty", "1"], "change normalized scores; add --normalized or --tokens"),
         (["--length-normalization", "none"], "change normalized scores; add --normalized or --tokens"),
         (["--workers", "0"], "--workers"),

@@ -116,16 +116,16 @@ def test_every_kind_of_vocabulary_goes_from_text_to_translations(
     [
         (
             "training.warmup_stps=9",
-            "unknown setting training.warmup_stps; did you mean training.warmup_steps?",
+            "training.warmup_stps: is unknown; did you mean training.warmup_steps?",
         ),
-        ("trainin.seed=9", "unknown setting trainin; did you mean training?"),
-        ("model.dropout=1.0", "setting model.dropout: model.dropout: Input should be less than 1, not 1.0"),
+        ("trainin.seed=9", "setting trainin: is unknown; did you mean training?"),
+        ("model.dropout=1.0", "setting model.dropout: must be less than 1, not 1.0"),
         (
             "training.num_steps=0",
-            "setting training.num_steps: training.num_steps: Input should be greater than or equal to 1",
+            "setting training.num_steps: must be at least 1",
         ),
-        ("training.num_steps=true", "training.num_steps: Input should be a valid integer, not True"),
-        ("training.num_steps=many", "training.num_steps: Input should be a valid integer, not 'many'"),
+        ("training.num_steps=true", "training.num_steps: must be a whole number, not True"),
+        ("training.num_steps=many", "training.num_steps: must be a whole number, not 'many'"),
         ("model.num_heads=3", "num_heads = 3 does not divide d_model = 16; take one of [1, 2, 4, 8, 16]"),
         ("seed=9", "setting seed=9: write group.key=value, such as training.warmup_steps=8000"),
         ("training.seed=[1", "'[1' is not a TOML value"),
@@ -156,7 +156,7 @@ def test_a_wrong_setting_is_named_in_one_line_before_a_run_is_made(
         ("[training]\nseed = 1\nwarmup_stps = 9\n", ":3: unknown setting training.warmup_stps; did you mean"),
         ("# mine\ntraining.warmup_stps = 9\n", ":2: unknown setting training.warmup_stps; did you mean"),
         ("\n[trainin]\nseed = 9\n", ":2: unknown setting trainin; did you mean training?"),
-        ('[model]\ndropout = "high"\n', ":2: model.dropout: Input should be a valid number, not 'high'"),
+        ('[model]\ndropout = "high"\n', ":2: model.dropout: must be a number, not 'high'"),
         ("[model]\nd_ff = 8\nd_ff = 8\n", "is not TOML: Cannot overwrite a value (at line 3, column 9)"),
         ("[model\n", "is not TOML: "),
     ],
@@ -393,7 +393,7 @@ def test_moments_of_a_run_are_taken_if_asked_for(
         (
             ["--replay", "{data}", "--replay-share", "1.5"],
             2,
-            "training.replay_share: Input should be less than 1",
+            "training.replay_share: must be less than 1",
         ),
         (
             ["--replay", "{model}", "--replay-share", "0.2"],

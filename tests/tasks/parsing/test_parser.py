@@ -216,7 +216,7 @@ def test_what_cannot_be_parsed_is_told_by_its_number(parser: Parser) -> None:
         parser.parse("the wolf")
     with pytest.raises(UsageError, match=r"^beam_size: "):
         parser.parse([], beam_size=0)
-    with pytest.raises(UsageError, match=r"^workers: .* less than or equal to 1024"):
+    with pytest.raises(UsageError, match=r"^workers: .* at most 1024"):
         parser.parse([], workers=1_025)
     with pytest.raises(UsageError, match=r"^mbr: this is for translations only"):
         parser.parse([], mbr=2)

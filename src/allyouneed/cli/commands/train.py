@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 from allyouneed.cli.run_reporter import run_reporter
 from allyouneed.cli.shared_options import (
+    AtLeastOne,
     ConfigurationOptions,
     ContinuationOptions,
     Device,
     Positive,
-    Whole,
     torch_device,
 )
 from allyouneed.config.environment import num_processes
@@ -30,7 +30,7 @@ def train(
     data: Path,
     configuration: ConfigurationOptions = ConfigurationOptions(),
     continuation: ContinuationOptions = ContinuationOptions(),
-    steps: Whole | None = None,
+    steps: AtLeastOne | None = None,
     minutes: Positive | None = None,
     precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
