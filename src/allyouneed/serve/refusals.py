@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from allyouneed.config.settings import WORDS
 from allyouneed.data.strict_json import JSONFault, parse_value
 from allyouneed.serve.request_options import MOST_FIELDS
 
@@ -21,7 +22,7 @@ class Refusal(Exception):  # noqa: N818 - not always an error
     Args:
         status: HTTP status code.
         label: Short name of the reason for programs, such as "queue_full".
-        message: What is wrong and what to do, in one line; never quotes text of the user.
+        message: What is wrong and what to do, in one line; quotes short names at most, no text of the user.
         headers: Headers of the response, such as `Retry-After`.
         details: What is wrong with each field, if the request's values are.
     """
@@ -40,19 +41,10 @@ class Refusal(Exception):  # noqa: N818 - not always an error
         self.details = tuple(details)
 
 
-_WORDS = {
-    "missing": "is missing",
-    "string_type": "must be a text",
-    "string_unicode": "must be Unicode without lone surrogates",
+_WORDS = WORDS | {
     "string_too_short": "must have at least {min_length} characters",
     "string_too_long": "must have at most {max_length} characters",
     "string_pattern_mismatch": "must be a name of letters, digits, '.', '_' and '-'",
-    "int_type": "must be a whole number",
-    "float_type": "must be a number",
-    "greater_than_equal": "must be at least {ge}",
-    "less_than_equal": "must be at most {le}",
-    "bool_type": "must be true or false",
-    "list_type": "must be a list",
     "too_long": "must have at most {max_length} values",
     "model_attributes_type": "must be an object",
 }
@@ -61,32 +53,44 @@ _MOST_DETAILS = 20
 _MOST_ERRORS = 100  # that are looked at: a body has room for a hundred thousand
 
 
+_NAME = re.compile(r"[\w.-]{1,64}")
+"""Names of unknown fields that are repeated in messages; others may be texts."""
+
+
 def wrong_values(errors: Sequence[Mapping[str, Any]], names: Set[str]) -> Refusal:
     """The refusal of a request whose values pydantic found to be wrong.
 
-    Paths show only the `names` of the body's fields, because the user chose any other.
+    Paths show only the `names` of the body's fields, and short names of unknown ones.
     """
-    problems: dict[tuple[str | int, ...], list[str]] = {}
+    problems: dict[tuple[str | int, ...], dict[str, str]] = {}
     for error in errors[:_MOST_ERRORS]:
         # without "body", and without the alternatives of a type, which pydantic names too
         path = tuple(part for part in error["loc"][1:] if isinstance(part, int) or part in names)
-        problem = _problem(error, names)
-        if problem not in problems.setdefault(path, []):
-            problems[path].append(problem)
+        if error["type"] == "extra_forbidden" and _NAME.fullmatch(unknown := str(error["loc"][-1])):
+            path = unknown, *path
+        problems.setdefault(path, {})[error["type"]] = _problem(error, names, is_named=bool(path))
     details = [
-        {"path": list(path), "message": " or ".join(found)}
+        {"path": list(path), "message": _joined(found)}
         for path, found in list(problems.items())[:_MOST_DETAILS]
     ]
-    first = max(details, key=lambda each: len(each["path"]))  # a value in a list rather than the list
+    # an unknown field is what is meant by a missing one; then a value in a list rather than the list
+    first = max(details, key=lambda each: ("unknown" in str(each["message"]), len(each["path"])))
     place = ".".join(map(str, first["path"])) or "the body"
     return Refusal(422, "values", f"{place} {first['message']}", details=details)
 
 
-def _problem(error: Mapping[str, Any], names: Set[str]) -> str:
+def _joined(found: Mapping[str, str]) -> str:
+    """The errors of a value in words; where one of its types fits, those within that type."""
+    fitting = [each for each in found if each not in ("string_type", "list_type")] or list(found)
+    first, *others = (found[each] for each in fitting)
+    return " or ".join([first, *(each.removeprefix("must be ") for each in others)])
+
+
+def _problem(error: Mapping[str, Any], names: Set[str], *, is_named: bool) -> str:
     if error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(error["loc"][-1])[:64], sorted(names), n=1)
         known = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(names))}"
-        return f"has an unknown field; {known}"
+        return f"{'is' if is_named else 'has'} an unknown field; {known}"
     words = _WORDS.get(error["type"], "has a wrong value")
     return words.format_map(error.get("ctx", {}))
 
@@ -132,6 +136,11 @@ class StrictRoute(APIRoute):
         names = frozenset(body.model_fields) if body else frozenset()
 
         async def handle_strictly(request: Request) -> Response:
+            if request.query_params:
+                [name, *_] = request.query_params
+                shown = name if _NAME.fullmatch(name) else "what the query has"
+                message = f"{shown} has no effect in the query; send options in the JSON body"
+                raise Refusal(422, "query", message)
             if body:
                 request._json = await _read_json(request)  # what `request.json()` returns
             try:
