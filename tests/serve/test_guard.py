@@ -351,6 +351,8 @@ def test_the_token_is_taken_as_each_client_sends_it(start_server: StartServer, s
         assert refused.status_code == 401
         assert refused.headers["www-authenticate"].startswith("Bearer")
         assert refused.json()["error"]["label"] in ("no_token", "wrong_token")
+        refused = httpx.post(f"{address}/v2/translate", json=BODY, **changed)
+        assert refused.json()["message"].endswith("send Authorization: DeepL-Auth-Key TOKEN")
 
 
 def test_a_token_in_a_field_is_for_the_clients_of_libretranslate(start_server: StartServer) -> None:

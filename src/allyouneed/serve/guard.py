@@ -144,7 +144,7 @@ class Guard:
         self._rates = Rates(settings.requests_per_second)
         self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
         self._open_paths = _OPEN_PATHS.union(*(each.open_paths for each in protocols))
-        self._token_schemes = {"bearer", *(each.token_scheme for each in protocols)}
+        self._token_schemes = {each.name: each.token_scheme for each in protocols}
         self._token_fields = {place: name for each in protocols for place, name in each.token_fields.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -206,13 +206,14 @@ class Guard:
             label, what = (
                 ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
             )
-            message = f"{what}; send Authorization: Bearer TOKEN"
+            scheme = self._token_schemes.get(current().protocol, "Bearer")
+            message = f"{what}; send Authorization: {scheme} TOKEN"
             raise Refusal(401, label, message, {"WWW-Authenticate": 'Bearer realm="allyouneed"'})
 
     def _tokens_given(self, scope: Scope, headers: Headers, body: bytes) -> Iterator[str]:
         """The tokens of a request, where the protocols have them."""
         scheme, space, value = headers.get("authorization", "").partition(" ")
-        if space and scheme.lower() in self._token_schemes:
+        if space and scheme.lower() in {"bearer", *map(str.lower, self._token_schemes.values())}:
             yield value.strip()
         if "x-api-key" in headers:
             yield headers["x-api-key"]
@@ -249,7 +250,8 @@ class Guard:
         if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
             await sending.send_as_it_is({"type": "websocket.close", "code": 1008, "reason": refusal.label})
             return
-        await self._forms.response(scope["path"], refusal)(scope, receive, sending)
+        forms = ErrorForms() if scope["type"] == "websocket" else self._forms  # other clients than the path's
+        await forms.response(scope["path"], refusal)(scope, receive, sending)
 
     async def _answer(self, scope: Scope, body: bytes, receive: Receive, sending: "_Sending") -> None:
         """Run the application until it has answered or the client has gone."""

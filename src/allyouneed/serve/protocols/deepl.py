@@ -208,7 +208,7 @@ def error_response(refusal: Refusal) -> JSONResponse:
 
 
 PROTOCOL: Final = Protocol(
-    "deepl", routes, error_response, error_paths=("/v2", "/v3"), token_scheme="deepl-auth-key"
+    "deepl", routes, error_response, error_paths=("/v2", "/v3"), token_scheme="DeepL-Auth-Key"
 )
 
 

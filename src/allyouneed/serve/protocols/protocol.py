@@ -32,8 +32,8 @@ class Protocol:
     """Paths whose errors have this form, as have those of the paths below them."""
     open_paths: frozenset[str] = frozenset()
     """Paths that need no token."""
-    token_scheme: str = "bearer"
-    """Scheme of the Authorization header with the token, in small letters."""
+    token_scheme: str = "Bearer"
+    """Scheme of the Authorization header with the token."""
     token_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
     """"http" or "websocket" and a path -> field of the query or body that may have the token, too."""
 
