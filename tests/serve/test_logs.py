@@ -175,10 +175,14 @@ def test_what_is_no_request_and_refused_handshakes_name_the_client_too(address: 
         assert connection.recv(1_000)
     with pytest.raises(InvalidStatus):
         connect(f"{address.replace('http', 'ws')}/translate", proxy=None)
-    nonsense, keyless, handshake = lines(said, 3)
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(f"{address.replace('http', 'ws')}/none", additional_headers=AUTHORISED, proxy=None)
+    nonsense, keyless, handshake, lost = lines(said, 4)
     for each in (nonsense, keyless):
         assert (each["level"], each["client"]) == ("warning", "127.0.0.1")
-    assert (handshake["protocol"], handshake["error"]) == ("marian", "no_token")
+    names = "protocol", "status", "error"
+    assert [handshake[name] for name in names] == ["marian", 401, "no_token"]
+    assert [lost[name] for name in names] == [None, 403, "not_found"]
 
 
 def test_a_host_cannot_look_like_other_fields_or_lines(said: list[str]) -> None:

@@ -19,6 +19,9 @@ SWITCHING = 101
 GONE = 499
 """Status of a request whose client has gone before its answer began."""
 
+_FORBIDDEN = 403
+"""Status with which the server refuses the handshake of a web socket that is closed at once."""
+
 
 @dataclass
 class Exchange:
@@ -107,6 +110,8 @@ class Observed:
             kind = message["type"].removeprefix("websocket.")  # which responses to a handshake have
             if message["type"] == "websocket.accept":
                 exchange.status = SWITCHING
+            elif message["type"] == "websocket.close" and exchange.status == GONE:  # a refused handshake
+                exchange.status, exchange.error = _FORBIDDEN, exchange.error or "not_found"
             elif kind == "http.response.start":
                 exchange.status = message["status"]
                 identity = b"x-request-id", exchange.id.encode()

@@ -276,5 +276,5 @@ def test_the_token_is_in_the_query_or_a_header(start_server: StartServer, offlin
         with pytest.raises(InvalidStatus) as caught, opened(address, query):
             pass
         response = caught.value.response
-        assert response.status_code in (400, 403)  # as LibreTranslate says it, which has the same path
+        assert response.status_code == 401  # unlike LibreTranslate's, which has the same path
         assert response.headers["X-Content-Type-Options"] == "nosniff"
