@@ -104,8 +104,10 @@ def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest
     [
         (["verfy"], 'Unknown command "verfy". Did you mean "verify"?'),
         (["doctor", "--jsn"], "Unknown option: --jsn. Did you mean --json? (see `allyouneed doctor --help`)"),
-        (["verify"], 'Command "verify" parameter DIRECTORY requires an argument.'),
-        (["doctor", "surplus"], "error[E-USAGE]: Unexpected: surplus. (see `allyouneed doctor --help`)"),
+        (["verify"], "error[E-USAGE]: DIRECTORY is missing (see `allyouneed verify --help`)"),
+        (["train", "run"], "error[E-USAGE]: --data is missing (see `allyouneed train --help`)"),
+        (["train", "run", "--data"], 'Command "train" parameter --data requires an argument.'),
+        (["attend", "model", "They", "sit.", "Now."], "Unexpected: Now.; quote what has spaces (see `"),
         (["--nonsense"], '"--nonsense"'),
     ],
 )

@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, NoReturn
 
-from cyclopts import App, CycloptsError, Group, Parameter, UnusedCliTokensError
+from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from allyouneed.cli.console import (
     correct_environment,
@@ -165,7 +165,9 @@ def explain(error: Exception) -> UserError:
             command = " ".join(("allyouneed", *(error.command_chain or ())))
             message = " ".join(str(error).split())
             if isinstance(error, UnusedCliTokensError):
-                message = f"Unexpected: {' '.join(error.unused_tokens or ())}."
+                message = f"Unexpected: {' '.join(error.unused_tokens or ())}; quote what has spaces"
+            if isinstance(error, MissingArgumentError) and error.argument and not error.keyword:
+                message = f"{error.argument.name} is missing"
             return UsageError(f"{message} (see `{command} --help`)")
         case _ if lacking := _lacking(error):
             return ResourceError(lacking)
