@@ -40,7 +40,7 @@ def test_the_command_line_goes_before_variables_and_these_before_the_file(
         monkeypatch.setenv(VARIABLE + name, value)
     found = parsed("line", "--port", "3", "--config", path)
     assert (found["models"], found["port"]) == ([Path("line")], 3)
-    assert (found["host"], found["max_wait"], found["workers"]) == ("variable", 1.5, 1)
+    assert (found["host"], found["most_wait_seconds"], found["workers"]) == ("variable", 1.5, 1)
 
 
 def test_a_variable_may_name_the_file(file: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +58,7 @@ def test_a_variable_may_name_the_file(file: Callable[[str], str], monkeypatch: p
         ('[direction]\nen-de = "one"\nde-fr = "two"', "direction", ["en-de=one", "de-fr=two"]),
         ('beam-size = [4, "one=2"]', "beam_size", ("4", "one=2")),
         ('[beam-size]\n"v1.2" = 2', "beam_size", ("v1.2=2",)),
-        ("max_wait = 2", "max_wait", 2.0),
+        ("max_wait = 2", "most_wait_seconds", 2.0),
     ],
 )
 def test_keys_are_options(file: Callable[[str], str], text: str, name: str, value: Any) -> None:
@@ -70,7 +70,7 @@ WRONG_KEYS = [
     ('token = "hidden"', "serve.toml: unknown key token; did you mean token-file?"),
     ("[limits]\nmax-wait = 1", "serve.toml: unknown key limits; known are allowed-host, "),
     ('config = "other.toml"', "serve.toml: unknown key config; known are allowed-host, "),
-    ("quiet = true", "serve.toml: unknown key quiet; known are"),
+    ("quiet = true", "serve.toml: unknown key quiet; --quiet and --debug stand on the command line only"),
     ("port = 70000", 'Invalid value "70000" for port in '),
     ('port = "http"', "serve.toml: 'http' is not a whole number"),
     ("port = 1.5", "serve.toml: '1.5' is not a whole number"),
@@ -110,6 +110,7 @@ def test_wrong_keys_are_one_line_with_the_file_and_the_key(
         ("PORT", "tcp://10.0.0.1:80", "for ALLYOUNEED_SERVE_PORT: 'tcp://10.0.0.1:80' is not a whole number"),
         ("INSECURE", "maybe", "Invalid value for ALLYOUNEED_SERVE_INSECURE"),
         ("MAX_WIAT", "1", "ALLYOUNEED_SERVE_MAX_WIAT: unknown variable; unset it; did you mean "),
+        ("QUIET", "1", "ALLYOUNEED_SERVE_QUIET: unknown variable; unset it; --quiet and --debug stand on"),
         ("TOKEN", "hidden", "did you mean ALLYOUNEED_SERVE_TOKEN_FILE?"),
         ("DIRECTION", "ende=m", "ALLYOUNEED_SERVE_DIRECTION: --direction ende=m: not of the form"),
         ("CONFIG", "/none.toml", "/none.toml: No such file or directory; name a TOML file of settings"),

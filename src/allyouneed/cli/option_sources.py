@@ -14,6 +14,8 @@ from allyouneed.errors import UsageError
 
 _FILE = "config"
 """Name of the option that names the file; a file cannot name another."""
+_ON_THE_COMMAND_LINE = ("quiet", "debug")
+"""Options of every command, which have no other source."""
 
 
 class OptionSources:
@@ -88,6 +90,8 @@ class OptionSources:
 
 
 def _known(name: str, names: Mapping[str, str] | Set[str]) -> str:
+    if name.lower().endswith(_ON_THE_COMMAND_LINE):
+        return "--quiet and --debug stand on the command line only"
     near = difflib.get_close_matches(name[:64], sorted(names), n=1)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(sorted(names))}"
 

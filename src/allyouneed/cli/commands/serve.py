@@ -106,9 +106,9 @@ def serve(
     Marian's web socket work with this server's address. Where no model translates a direction, two are used
     one after the other. A model that is replaced on disk is loaded again without a pause.
 
-    Every option may also be an environment variable, such as ALLYOUNEED_SERVE_MAX_WAIT=2.5, or a key such as
-    max-wait = 2.5 of a TOML file (--config serve.toml). The command line goes before variables, these before
-    the file.
+    Every option but --quiet and --debug may also be an environment variable, such as
+    ALLYOUNEED_SERVE_MAX_WAIT=2.5, or a key such as max-wait = 2.5 of a TOML file (--config serve.toml). The
+    command line goes before variables, these before the file.
 
     Args:
         models: Runs, checkpoints in them, or model folders, of translation models and parsers.
