@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -9,17 +10,18 @@ import pytest
 from allyouneed.data.structure import structure_in
 
 FOUND = {
-    "markup": """
+    "markup": r"""
         <b>|</p>|<br/>|<br />|<img src=|<input disabled value=|<0>|</0>|<!--|<?xml|<!DOCTYPE|<svg:a>
         &nbsp;|&#39;|&#x27;|&lt;|[/b]|[text](page.html)
+        {\an8}|{\i1}|\n|\N
     """,
     "a time code of subtitles": """
-        00:00:01,000 --> 00:00:04,000|00:01.000 --> 00:04.000|1:00:00.000-->1:00:01.000
+        00:00:01,000 --> 00:00:04,000|00:01.000 --> 00:04.000|1:00:00.000-->1:00:01.000|0:00:01.00 -->
     """,
     "a placeholder": """
         %s|%d|%@|%ld|%.2f|%02d|%-5s|%1$s|%2$d|%(name)s|%n|%PATH%|%name%
         {}|{0}|{name}|{user.name}|{rows[0]}|{name!r}|{0:.2f}|${name}|#{name}|%{name}|{{name}}|{{ name }}
-        {count, plural
+        {count, plural|<%= name %>|$user|__NAME__|[[name]]|{name|upper}|{n}|${a}
     """,
     "a URL": "https://example.org/a?b=c|ftp://x.y|s3://bucket/key|www.example.org",
     "an e-mail address": "a.b+c@example.org|ü@beispiel.de",
@@ -28,7 +30,7 @@ PIECES = [
     (kind, piece.strip())
     for kind, rows in FOUND.items()
     for row in rows.strip().split("\n")
-    for piece in row.split("|")
+    for piece in re.split(r"\|(?!upper)", row)
 ]
 
 
@@ -51,6 +53,9 @@ def test_a_piece_within_words_is_named(piece: str) -> None:
         ('msgstr[1] ""', 'msgstr[1] "'),
         ("app.title=Hello", "app.title="),
         ("app.title = Hello", "app.title ="),
+        ("title=Hello", "title=H"),
+        ('"title": "Hello"', '"title": "'),
+        ('"The title": "Hello",', '"The title": "Hello",'),
         ('  "title": "Hello",', '"title": "'),
         ('{"text": "A dog"}', '{"text": "'),
         ('{"id": 7, "text": "A dog"}', '{"id": 7'),
@@ -77,6 +82,7 @@ def test_a_line_of_other_subtitles_is_named(line: str) -> None:
     100 % sicher|100%|50%ige|100 %ige|a % b|5% off, 10%-20%|%50 indirim|5 % de|100%s
     { in prose|{ a, b }|{1, 2}|a } b|$5|US$ 5|[sic]|[1]|(see [1])
     10:30|um 10:30 Uhr|He said: "yes"|"Yes": that was it|'yes', he said|x = 5|e.g. this = that|msgid
+    <<Bonjour>>, dit-il|x<y>z|"Yes": "No"|"Yes": "No", he said.|The set {a} is small.|a=b|E=mc2|A$AP|____
     at 5 @ home|@home|a@b|and/or|1/2|http|www|:-) :/ ;)
     """.replace("\n", "|").split("|"),
 )
