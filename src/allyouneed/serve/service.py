@@ -6,10 +6,12 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.data.languages import Detector
+from allyouneed.data.structure import structure_in
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.serve.access import ServerSettings
@@ -240,6 +242,8 @@ class Service:
         asked = replace(options, alignments=options.alignments and not before)
         made = await self._step(self._queued(last), passed, asked, when_queued, tell)
         steps.append(made)
+        structure = structure_in(text)
+        told = [f"the text {structure}, which is translated as words"] if structure else []
         found = Translated(
             made.translations,
             direction.source,
@@ -248,7 +252,7 @@ class Service:
             made.segments,
             (next(filter(None, (each.num_tokens[0] for each in steps)), 0), made.num_tokens[1]),
             route.confidence,
-            tuple(notice for each in steps for notice in each.notices),
+            tuple(chain(told, *(each.notices for each in steps))),
         )
         self.metrics.translated(found, len(text))
         return found

@@ -53,6 +53,13 @@ def test_options_in_the_query_are_refused_by_name(client: httpx.Client) -> None:
     assert (answer.status_code, answer.json()["error"]["message"]) == (422, message)
 
 
+def test_a_text_that_is_not_plain_is_translated_with_a_notice(client: httpx.Client) -> None:
+    body = {"source": "en", "target": "fr", "text": ["sun", "sun {name} moon"]}
+    results = client.post("/api/translate", json=body).json()["results"]
+    notice = "the text has a placeholder (`{name}`), which is translated as words"
+    assert [each["notices"] for each in results] == [[], [notice]]
+
+
 def test_options_reach_the_search(client: httpx.Client, models: list[ServedModel]) -> None:
     translator: Any = models[0].loaded
     body = {"model": "ende", "text": "sun moon", "n_best": 3, "beam_size": 5, "length_penalty": 1.5}
