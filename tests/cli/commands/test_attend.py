@@ -99,6 +99,7 @@ def test_of_many_sentences_the_mean_measures_are_printed(
         (["--png", "x.png", "--layer", "2"], "--layer 2: the model has 1"),
         (["--png", "x.png", "--head", "1", "--head", "3"], "--head 3: the model has 2"),
         (["--png", "x.png", "--word", "wolf"], "--word wolf: is not one of the words that attend"),
+        (["--png", "x.jpg"], "--png x.jpg: writes PNG; name it x.png"),
         (["--layer", "2"], "--layer 2: the model has 1"),
         (["--out", "x.html", "--png", "x.png", "--layer", "9"], "--layer 9: the model has 1"),
         (["--out", "x.html", "--png", "x.png", "--word", "wolf"], "--word wolf: is not one of the words"),

@@ -164,6 +164,11 @@ def _check_options(files: AttentionFiles, selected: HeadSelection, sort: str | N
         raise UsageError("--sort agreement: only cross-attention has an agreement; leave out --kind")
     for path in wanted.values():
         require_file(path)
+    for form, path in pictures.items():
+        if path.suffix.lower() not in ("", f".{form}"):
+            raise UsageError(
+                f"--{form} {path}: writes {form.upper()}; name it {path.with_suffix(f'.{form}')}"
+            )
 
 
 def _check_sentences(
