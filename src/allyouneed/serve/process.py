@@ -86,10 +86,16 @@ def run(
         )
         server = _Server(configured(app, settings), service, log.tell)
         host, port = listener.getsockname()[:2]
-        log.tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops)")
+        served = ", ".join(map(_named, models))
+        log.tell(f"serving on http://{f'[{host}]' if ':' in host else host}:{port} (Ctrl-C stops): {served}")
         server.run(sockets=[listener])
     answered = counted(log.num_exchanges, unit="requests")
     log.tell(f"stopped by {server.cause} after {duration(time.monotonic() - began)}: {answered} answered")
+
+
+def _named(model: ServedModel) -> str:
+    does = f"{model.source}-{model.target}" if model.source else model.task
+    return f"{does} from {model.path} ({model.precision})"
 
 
 def configured(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
