@@ -31,9 +31,10 @@ class Metrics:
         self.registry = CollectorRegistry()
         self.num_characters = 0
         """Number of characters of all texts that were translated."""
+        of_texts = "direction", "model", "protocol"
         self._translated = [
-            self._counter(f"translated_{unit}", f"Translated {unit}.", "direction", "model", "protocol")
-            for unit in ("characters", "sentences", "source_tokens", "target_tokens")
+            self._counter(f"translated_{'_'.join(words)}", f"Translated {' '.join(words)}.", *of_texts)
+            for words in (["characters"], ["sentences"], ["source", "tokens"], ["target", "tokens"])
         ]
         self.reloads = self._counter("reloads", "Models that have changed on disk.", "model", "result")
         for labels in product(models, ("ok", "failed")):
@@ -48,7 +49,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        queue = "allyouneed_queue_tokens", "Source tokens in the queue, times beams."
+        queue = "allyouneed_queue_tokens", "Source tokens in the queue, times the beam size."
         Gauge(*queue, registry=self.registry).set_function(num_queued_tokens)
         ProcessCollector(registry=self.registry)
 

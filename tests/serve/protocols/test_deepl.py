@@ -282,7 +282,9 @@ def test_a_direction_without_a_model_is_named(models: list[ServedModel]) -> None
 def test_what_is_no_json_object_is_refused(http: httpx.Client, body: bytes) -> None:
     response = http.post("/translate", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 400
-    assert response.json() == {"message": "Bad request. Reason: the body is not a JSON object."}
+    message = response.json()["message"]
+    assert message.startswith("Bad request. Reason: the body is not a JSON object")
+    assert ("byte 1 is not UTF-8" in message) == (body == b"\xff")
 
 
 def test_a_damaged_form_is_refused(http: httpx.Client) -> None:

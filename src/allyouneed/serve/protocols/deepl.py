@@ -137,8 +137,9 @@ def _fields(given: ImmutableMultiDict[str, str]) -> dict[str, Any]:
     return {name: given.getlist(name) if name == "text" else given.getlist(name)[0] for name in given}
 
 
-def _not_json(_: str) -> Refusal:
-    return Refusal(400, "not_json", "Bad request. Reason: the body is not a JSON object.")
+def _not_json(reason: str) -> Refusal:
+    because = f" ({reason})" if reason else ""
+    return Refusal(400, "not_json", f"Bad request. Reason: the body is not a JSON object{because}.")
 
 
 def _require_supported(values: Values) -> None:
