@@ -14,7 +14,7 @@ from typing import get_type_hints
 import pytest
 
 import allyouneed
-from allyouneed.config.settings import Config
+from allyouneed.config.settings import Config, descriptions
 from allyouneed.tasks.parsing.parser import ParseConfig
 from allyouneed.tasks.requests import TranslateConfig
 
@@ -75,11 +75,12 @@ def test_help_names_every_option_with_its_default(
     shown = " ".join(re.sub(r".\x08", "", pydoc.render_doc(method)).split())  # bold letters are struck twice
     for name, field in config.model_fields.items():
         assert inspect.signature(method).parameters[name].default == field.default
-        assert f"{name}: {field.description.split()[0]}" in shown  # type: ignore[union-attr]
+        assert f"{name}: {descriptions(config)[name].split()[0]}" in shown
     for name, field in allyouneed.SearchConfig.model_fields.items():
         assert inspect.signature(method).parameters[name].default is None
         end = (
-            f"{name}: {' '.join((field.description or '').split())} Default: the model's ({field.default!r})."
+            f"{name}: {' '.join(descriptions(allyouneed.SearchConfig)[name].split())}"
+            f" Default: the model's ({field.default!r})."
         )
         assert end in shown
     assert {*get_type_hints(options)} == {*config.model_fields, *allyouneed.SearchConfig.model_fields}

@@ -10,7 +10,7 @@ from allyouneed.config.run import DataConfig, RunConfig, SearchConfig, TrainingC
 from allyouneed.config.settings import Config
 from allyouneed.cost.estimate import cost
 from allyouneed.errors import UsageError
-from allyouneed.model import build_model, count_parameters
+from allyouneed.model.architectures import build_model, count_parameters
 
 _MAX_BYTES = 2**63 - 1
 """The largest storage that PyTorch can describe."""

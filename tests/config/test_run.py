@@ -13,9 +13,9 @@ from pydantic import ValidationError
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import DataConfig, RunConfig, SearchConfig, TrainingConfig
-from allyouneed.config.settings import Config
+from allyouneed.config.settings import Config, descriptions
 from allyouneed.errors import UsageError
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 
 
 @pytest.fixture
@@ -293,8 +293,8 @@ def test_a_configuration_cannot_be_changed_in_place() -> None:
 
 @pytest.mark.parametrize("config", [ModelConfig, DataConfig, TrainingConfig, SearchConfig])
 def test_every_setting_says_what_it_is(config: type[Config]) -> None:
-    undocumented = [name for name, field in config.model_fields.items() if not field.description]
-    assert undocumented == []
+    assert descriptions(config).keys() == config.model_fields.keys()
+    assert all(descriptions(config).values())
 
 
 def test_checked_settings_are_named_in_messages_and_beside_them() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.config.run import RunConfig
+from allyouneed.config.settings import descriptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 _INTRODUCTION = """\
@@ -72,7 +73,8 @@ def page() -> Iterator[str]:
     """The lines of the page."""
     yield from _INTRODUCTION.split("\n")
     for group, about in _GROUPS.items():
-        schema = type(getattr(RunConfig(), group)).model_json_schema()
+        config = type(getattr(RunConfig(), group))
+        schema = config.model_json_schema()
         yield from (
             f"## {group}",
             "",
@@ -82,7 +84,7 @@ def page() -> Iterator[str]:
             "|---|---|---|---|",
         )
         for name, setting in schema["properties"].items():
-            told = re.sub(r"docs/([\w-]+)\.md", r"[\1](\1.md)", " ".join(setting["description"].split()))
+            told = re.sub(r"docs/([\w-]+)\.md", r"[\1](\1.md)", " ".join(descriptions(config)[name].split()))
             yield f"| `{group}.{name}` | {_default(setting)} | {_values(setting)} | {told} |"
         yield ""
 

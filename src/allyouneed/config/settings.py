@@ -1,11 +1,14 @@
 """Base class of all settings: frozen and validated; error messages suggest the nearest known key."""
 
+import ast
 import difflib
 import inspect
 import re
 import textwrap
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TypeVar, get_args, get_type_hints
 
@@ -56,9 +59,7 @@ _LONG_KEY = re.compile(rf"(?<![\w-])[\w-]++(?:[ \t]*+\.[ \t]*+[\w-]++){{{_DEEPES
 class Config(BaseModel):
     """A frozen group of settings; unknown keys, numbers out of range and wrong types are errors."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with `changes`; a mapping for a group of settings changes only the keys it names.
@@ -83,6 +84,19 @@ class Config(BaseModel):
         except ValidationError as error:
             at_fault = [str(part) for detail in error.errors() for part in detail["loc"][:1]]
             raise UsageError(_messages(cls, error, lambda key: ""), settings=at_fault) from None
+
+
+@cache
+def descriptions(config: type[Config]) -> Mapping[str, str]:
+    """Setting -> its docstring, read from the source only for those who show it, as reading takes a while."""
+    tree = ast.parse(Path(inspect.getfile(config)).read_bytes())
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    return {
+        field.target.id: inspect.cleandoc(str(text.value.value))
+        for field, text in pairwise(classes[config.__name__].body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
+    }
 
 
 def _merged(old: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -239,10 +253,10 @@ def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Functi
             [
                 inspect.getdoc(function) or "",
                 "\nOptions:",
-                *(_line(name, field, f"{field.default!r}") for name, field in options.model_fields.items()),
+                *(_line(options, name, f"{default!r}") for name, default in defaults.items()),
                 "\nOptions whose default is the model's own setting (in brackets: if the model has none):",
                 *(
-                    _line(name, field, f"the model's ({field.default!r})")
+                    _line(of_the_model, name, f"the model's ({field.default!r})")
                     for name, field in of_the_model.model_fields.items()
                 ),
             ]
@@ -252,6 +266,6 @@ def takes(options: type[Config], of_the_model: type[Config]) -> Callable[[Functi
     return document
 
 
-def _line(name: str, field: Any, default: str) -> str:
-    text = " ".join(f"{name}: {field.description} Default: {default}.".split())
+def _line(config: type[Config], name: str, default: str) -> str:
+    text = " ".join(f"{name}: {descriptions(config)[name]} Default: {default}.".split())
     return textwrap.fill(text, 105, initial_indent="    ", subsequent_indent="        ")
