@@ -1,14 +1,32 @@
-"""All tasks. To add one, write a folder like `translation/` and list its `Task` here."""
+"""All tasks. To add one, write a folder like `translation/` and name the place of its `Task` here."""
 
 import difflib
+from collections import UserDict
+from importlib import import_module
+from typing import Any
 
 from allyouneed.errors import UsageError
-from allyouneed.tasks.parsing.task import PARSING
 from allyouneed.tasks.task import Task
-from allyouneed.tasks.translation.task import TRANSLATION
 
-TASKS: dict[str, Task] = {task.name: task for task in (TRANSLATION, PARSING)}
-"""Name of a task -> the task; the first is the default."""
+_PLACES = {
+    "translation": "allyouneed.tasks.translation.task:TRANSLATION",
+    "parsing": "allyouneed.tasks.parsing.task:PARSING",
+}
+"""Name of a task -> its module and name there; the first is the default."""
+
+
+class _Tasks(UserDict[str, Any]):
+    """Name of a task -> the task, imported when it is first asked for."""
+
+    def __getitem__(self, name: str) -> Task:
+        if self.data[name] is None:
+            module, _, constant = _PLACES[name].partition(":")
+            self.data[name] = getattr(import_module(module), constant)
+        task: Task = self.data[name]
+        return task
+
+
+TASKS = _Tasks(dict.fromkeys(_PLACES))
 
 
 def task_named(name: str) -> Task:
