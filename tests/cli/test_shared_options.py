@@ -17,6 +17,7 @@ from allyouneed.cli.shared_options import (
 )
 from allyouneed.config.presets import base, big, demo
 from allyouneed.errors import UsageError
+from allyouneed.hardware import accelerators
 
 NO_NUMBERS = ["4.5", "4.0", "1e3", "nan", "inf", "", "x", "٣", " 4", "4\n", "0x10", "²", "--5", "1__0"]
 
@@ -86,6 +87,7 @@ def test_the_only_accelerator_is_taken_or_named_when_another_is_wanted(
     monkeypatch.setattr(
         torch.accelerator, "current_accelerator", lambda check_available=False: torch.device("mps")
     )
+    monkeypatch.setattr("allyouneed.hardware.accelerators.may_have_accelerator", lambda: True)
     assert torch_device("auto") == torch_device("mps") == torch.device("mps")
     for absent in ("cuda", "xpu"):
         with pytest.raises(
@@ -156,3 +158,22 @@ def test_a_run_may_follow_its_settings(capsys: pytest.CaptureFixture[str], tmp_p
 def test_an_unknown_task_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="task 'parsin': is unknown; did you mean parsing"):
         ConfigurationOptions(set_=['data.task="parsin"']).resolve(base())
+
+
+@pytest.mark.parametrize(
+    ("version", "file", "expected"),
+    [
+        ("2.13.0+cpu", "/dev/null", False),
+        ("2.13.0", "/dev/null", True),
+        ("2.13.0+cu130", "/dev/nowhere", False),
+        ("2.13.0+xpu", "/dev/null", True),
+        ("2.13.0+rocm7.1", "/dev/null", True),
+    ],
+)
+def test_pytorch_is_asked_only_where_there_are_signs_of_an_accelerator(
+    monkeypatch: pytest.MonkeyPatch, version: str, file: str, expected: bool
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda package: version)
+    monkeypatch.setattr(accelerators, "_DEVICES", dict.fromkeys(accelerators._DEVICES, (file,)))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert accelerators.may_have_accelerator() is expected

@@ -89,7 +89,7 @@ def test_freed_memory_is_kept_where_the_process_asks_for_it() -> None:
 import sys
 import torch
 from pathlib import Path
-from allyouneed.hardware.memory import keep_freed_memory
+from allyouneed.hardware.allocator import keep_freed_memory
 
 def resident() -> int:
     return int(Path("/proc/self/statm").read_bytes().split()[1]) * 4096

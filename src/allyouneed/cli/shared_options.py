@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from allyouneed.config.run import DecodingPrecision, SearchConfig, SearchSettings
-from allyouneed.config.settings import MAX_COUNT, MAX_OUTPUTS, MAX_THREADS
+from allyouneed.config.settings import MAX_COUNT, MAX_OUTPUTS, MAX_THREADS, descriptions
 from allyouneed.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,22 +75,35 @@ Device = Annotated[
 
 
 def torch_device(name: Device) -> "torch.device":
-    """The device of that name; for `auto`, the fastest kind available.
+    """The device of that name; raises as `device_kind`."""
+    import torch
+
+    return torch.device(device_kind(name))
+
+
+def device_kind(name: Device) -> str:
+    """The kind of device of that name; for `auto`, the fastest available.
+
+    PyTorch is imported only if it has to be asked.
 
     Raises:
         UsageError: This machine has no such device, or torch cannot use it.
     """
+    from allyouneed.hardware.accelerators import may_have_accelerator
+
+    if name == "cpu" or (name == "auto" and not may_have_accelerator()):
+        return "cpu"
     import torch
 
     available = available_devices()
     if name == "auto":
-        return torch.device(available[0])
+        return available[0]
     if name not in available:
         raise UsageError(
             f"--device {name}: torch {torch.__version__} finds none on this machine, "
             f"only {', '.join(available)}; see `allyouneed doctor`"
         )
-    return torch.device(name)
+    return name
 
 
 def available_devices() -> list[str]:
@@ -118,7 +131,7 @@ def _option(name: str) -> tuple[str, Any, Any]:
     kind: Any = Whole if int in _kinds(setting.annotation) else setting.annotation
     if name == "mbr":
         kind = Outputs
-    return name, Annotated[kind | None, Parameter(help=setting.description)], field(default=None)
+    return name, Annotated[kind | None, Parameter(help=descriptions(SearchConfig)[name])], field(default=None)
 
 
 def _kinds(hint: Any) -> Iterator[Any]:
@@ -216,7 +229,7 @@ class Computing:
 
     def for_loading(self) -> dict[str, Any]:
         """The keyword arguments of `load_translator` and `load_parser`."""
-        return {"device": torch_device(self.device), "precision": self.precision, "threads": self.threads}
+        return {"device": device_kind(self.device), "precision": self.precision, "threads": self.threads}
 
 
 Engine = Annotated[
