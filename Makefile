@@ -37,7 +37,7 @@ check: $(READY)
 	$(BIN)/pytest tests/test_architecture.py
 
 bench: $(READY) # those that need no arguments; some need ALLYOUNEED_DATA
-	for benchmark in $(filter-out %/extrapolation_corpus.py %/serving_clients.py %/serving_ctranslate2.py \
+	for benchmark in $(filter-out %/extrapolation_corpus.py %/serving_clients.py %/serving_ctranslate2.py %/startup.py \
 			%/wmt14_dry_run.py, \
 			$(wildcard benchmarks/*.py)); do $(BIN)/python "$$benchmark" || exit 1; done
 
@@ -62,7 +62,7 @@ clean:
 
 $(INSTALLED): pyproject.toml
 	@echo "Installing PyTorch and the other packages that allyouneed needs into $(VENV), once; this takes minutes."
-	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -qq --editable . \
+	@began=$$(date +%s) && $(PYTHON) -m venv $(VENV) && $(BIN)/python -m pip install -qq --editable '.[train]' \
 		&& echo "Installed in $$(($$(date +%s) - began)) seconds."
 	@touch $@
 

@@ -36,10 +36,14 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             if not instructions.machines or machine in instructions.machines
         }
         with ThreadPoolExecutor() as pool:
-            list(pool.map(compile_for_pytorch, libraries, libraries.values()))
-        for path in libraries:
+            list(pool.map(compile_library, libraries, libraries.values()))
+        command = ["gcc", f"-print-file-name={compiler.OPENMP}"]
+        openmp = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+        for path in (*libraries, openmp):
             build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
-        major, minor = max(map(glibc_needed, libraries))
+        major, minor = max(
+            map(glibc_needed, libraries)
+        )  # libgomp may need a newer one; then the system has its own
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-manylinux_{major}_{minor}_{machine}"
 
@@ -49,10 +53,10 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             self.folder.cleanup()
 
 
-def compile_for_pytorch(path: Path, options: tuple[str, ...]) -> None:
-    """Compile a library that calls the OpenMP of the process, which is PyTorch's.
+def compile_library(path: Path, options: tuple[str, ...]) -> None:
+    """Compile a library that calls the OpenMP of the process: PyTorch's, or else that of the wheel.
 
-    Linked to libgomp by name, it could need the system's, which machines without a compiler may lack.
+    Linked to libgomp by name, it could load the system's beside PyTorch's, or need it where there is none.
     """
     from allyouneed.native.compiler import FLAGS, SOURCES
 

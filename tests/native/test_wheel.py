@@ -16,9 +16,10 @@ import pytest
 from allyouneed.native import isa
 
 ROOT = Path(__file__).parents[2]
+WITHOUT_TORCH = "sys.modules['torch'] = None"
 REPORT = """
 import json, os
-import torch
+import numpy as np
 import allyouneed
 from allyouneed.native import isa, library
 from allyouneed.native.linear import PackedLinear
@@ -31,8 +32,8 @@ for each in isa.supported():
     os.environ["ALLYOUNEED_ISA"] = each.name
     origins[each.name] = library.found().origin
     if library.library():
-        layer = PackedLinear(torch.ones(5, 8), None, "float32", num_threads=2)
-        products.append(layer(torch.ones(3, 8)).unique().tolist())
+        layer = PackedLinear(np.ones((5, 8), np.float32), None, "float32", num_threads=2)
+        products.append(np.unique(layer(np.ones((3, 8), np.float32))).tolist())
 found = {"package": allyouneed.__file__, "origins": origins, "products": products}
 print(json.dumps(found | {"new_runtimes": [path for path in runtimes() if path not in before]}))
 """
@@ -46,7 +47,7 @@ def build(folder: Path, **environment: str) -> Path:
     return wheel
 
 
-def report(installed: Path, empty: Path) -> dict[str, Any]:
+def report(installed: Path, empty: Path, torch: str) -> dict[str, Any]:
     """What an installed package says in a process without a compiler, a cache or a home."""
     environment = {
         "PYTHONPATH": str(installed),
@@ -54,7 +55,7 @@ def report(installed: Path, empty: Path) -> dict[str, Any]:
         "HOME": str(empty),
         "OMP_NUM_THREADS": "1",
     }
-    program = f"import sys; sys.modules['ziglang'] = None\n{REPORT}"
+    program = f"import sys; sys.modules['ziglang'] = None; {torch}\n{REPORT}"
     ended = subprocess.run(
         [sys.executable, "-c", program], env=environment, cwd=empty, capture_output=True, check=True
     )
@@ -84,17 +85,18 @@ def test_ready_made_kernels_are_used_without_a_compiler_and_only_with_their_own_
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
     every = [instructions.name for instructions in isa.supported()]
-    found = report(installed, empty)
-    assert found == {
-        "package": str(installed / "allyouneed" / "__init__.py"),
-        "origins": dict.fromkeys(every, "ready-made"),
-        "products": [[8.0]] * len(every),
-        "new_runtimes": [],
-    }
+    openmp = [str(installed / "allyouneed" / "native" / "libgomp.so.1")]
+    for torch, new_runtimes in (("import torch", []), (WITHOUT_TORCH, openmp)):
+        assert report(installed, empty, torch) == {
+            "package": str(installed / "allyouneed" / "__init__.py"),
+            "origins": dict.fromkeys(every, "ready-made"),
+            "products": [[8.0]] * len(every),
+            "new_runtimes": new_runtimes,
+        }
 
     with (installed / "allyouneed" / "native" / "linear.c").open("ab") as source:
         source.write(b"/* changed */\n")
-    [reason] = set(report(installed, empty)["origins"].values())
+    [reason] = set(report(installed, empty, WITHOUT_TORCH)["origins"].values())
     assert reason.startswith("no C compiler is installed")
 
 

@@ -61,6 +61,9 @@ def _shown_default(value: Any) -> str | None:
     return " ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
+_PACKAGES_OF_TRAINING = {"torch": "PyTorch", "matplotlib": "Matplotlib"}
+"""Package that a small installation lacks -> its name."""
+
 EVERYWHERE = Group("Options of every command", sort_key=100)
 
 app = App(
@@ -170,7 +173,7 @@ def explain(error: Exception) -> UserError:
                 message = f"{error.argument.name} is missing"
             return UsageError(f"{message} (see `{command} --help`)")
         case _ if lacking := _lacking(error):
-            return ResourceError(lacking)
+            return lacking
         case OSError(errno=errno.EBADF, filename=None):
             return DiskError("standard output: is closed; send it to a file, or to /dev/null")
         case OSError():
@@ -180,17 +183,22 @@ def explain(error: Exception) -> UserError:
     )
 
 
-def _lacking(error: Exception) -> str | None:
-    """The remedy if the machine lacks something; None for other errors."""
+def _lacking(error: Exception) -> UserError | None:
+    """The error that names the remedy if the machine lacks something; None for other errors."""
     from concurrent.futures import BrokenExecutor
 
+    if isinstance(error, ModuleNotFoundError) and error.name in _PACKAGES_OF_TRAINING:
+        package = _PACKAGES_OF_TRAINING[error.name]
+        return UsageError(f"this needs {package}, which is not installed: pip install 'allyouneed[train]'")
     if is_out_of_memory(error):
-        return "there is not enough memory; give it less at a time (smaller batches or inputs)"
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
-    if isinstance(error, BrokenExecutor):
-        return "a worker process was killed, probably for lack of memory; free some, or give it less"
-    return None
+        remedy = "there is not enough memory; give it less at a time (smaller batches or inputs)"
+    elif isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        remedy = "no more threads may be started; raise the limit (`ulimit -u`), or use fewer --workers"
+    elif isinstance(error, BrokenExecutor):
+        remedy = "a worker process was killed, probably for lack of memory; free some, or give it less"
+    else:
+        return None
+    return ResourceError(remedy)
 
 
 def _rank() -> int | None:

@@ -16,6 +16,8 @@ from allyouneed.native.isa import InstructionSet
 SOURCES = Path(__file__).parent
 """The folder of the C files; ready-made libraries lie beside them."""
 
+OPENMP = "libgomp.so.1"
+"""GCC's OpenMP, which wheels with ready-made libraries bring for processes without PyTorch."""
 FLAGS = "-O3", "-std=gnu11", "-ffp-contract=off"
 """Options for every instruction set."""
 COMPILERS = "cc", "gcc", "clang", "zig"

@@ -15,12 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch  # also because ready-made libraries use its OpenMP
-
 from allyouneed.config.environment import is_ours, user_cache
 from allyouneed.errors import printable, say
 from allyouneed.native import isa
-from allyouneed.native.compiler import COMPILERS, SOURCES, compile_library, find, library_name
+from allyouneed.native.compiler import COMPILERS, OPENMP, SOURCES, compile_library, find, library_name
 from allyouneed.native.header import functions
 
 FORMS = "float32", "bfloat16", "int8"
@@ -51,11 +49,6 @@ class _Failure(NamedTuple):
     reason: str
     final: bool
     """Whether no other instruction set has one: this one compiled, but could not be written or loaded."""
-
-
-def form_of(dtype: torch.dtype) -> int:
-    """The number of a form in `kernels.h`."""
-    return FORMS.index(str(dtype).removeprefix("torch."))
 
 
 def available() -> tuple[str, ...]:
@@ -124,8 +117,14 @@ def _ready_made(instructions: isa.InstructionSet) -> Found | None:
     It may belong to any user, such as root: whoever can change it can change this file, too.
     """
     path = SOURCES / library_name(instructions)
-    with contextlib.suppress(OSError, AttributeError):  # absent, or without PyTorch's OpenMP
-        return Found(_open(path), "ready-made")
+    if not path.exists():
+        return None
+    # OpenMP is PyTorch's, if that is loaded, or else the package's, or else the system's.
+    for openmp in (None, str(SOURCES / OPENMP), OPENMP):
+        with contextlib.suppress(OSError, AttributeError):
+            if openmp is not None:
+                ctypes.CDLL(openmp, ctypes.RTLD_GLOBAL)
+            return Found(_open(path), "ready-made")
     return None
 
 

@@ -1,5 +1,6 @@
 """`allyouneed doctor`: facts for a bug report: versions, devices, disk."""
 
+import contextlib
 import json
 import os
 import platform
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.hardware import processor
+from allyouneed.hardware.accelerators import may_have_accelerator
 from allyouneed.version import __version__
 
 PACKAGES = (
@@ -45,16 +47,18 @@ def cpu() -> dict[str, Any]:
     `kernels` is the instruction set of the C kernels for decoding, and why it was chosen; `kernels_library`
     is how their library was made, or why there is none.
     """
-    import torch
-
     from allyouneed.native.library import found
 
-    flags = processor.features()
+    flags, of_torch = processor.features(), dict[str, Any]()
+    with contextlib.suppress(ModuleNotFoundError):
+        import torch
+
+        vectors = torch.backends.cpu.get_cpu_capability()
+        of_torch = {"threads": torch.get_num_threads(), "vectors": vectors}
     return {
         "model": processor.model(),
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "vectors": torch.backends.cpu.get_cpu_capability(),
+        **of_torch,
         "bfloat16": bool(flags & _BFLOAT16_FLAGS) if flags else None,
         "kernels": _kernels(),
         "kernels_library": found().origin,
@@ -63,6 +67,8 @@ def cpu() -> dict[str, Any]:
 
 def devices() -> list[dict[str, Any]]:
     """The accelerators that `--device` can select; `bfloat16` is whether they multiply in it natively."""
+    if not may_have_accelerator():
+        return []
     import torch
 
     from allyouneed.hardware.devices import resolve_precision
