@@ -8,7 +8,7 @@ import torch
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 
 VOCAB_SIZE = 16
 

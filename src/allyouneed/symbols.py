@@ -11,6 +11,9 @@ END = 2
 SENTINEL = 3
 UNKNOWN = 4
 
+NEVER_PRODUCED: Final = (PADDING, START, SENTINEL)
+"""Ids that no hypothesis contains. Their probability is not redistributed to the other ids."""
+
 CONTROL_SYMBOLS: Final = ("<pad>", "<s>", "</s>", "<sentinel>", "<unk>")
 """How these ids are written in files and pictures, in their order."""
 

@@ -17,7 +17,8 @@ from allyouneed.cost.estimate import (
     count_parameters,
     flops_per_target_token,
 )
-from allyouneed.model import Transformer, build_model
+from allyouneed.model.architectures import build_model
+from allyouneed.model.transformer import Transformer
 
 UNEVEN = ModelConfig(
     source_vocab_size=97, target_vocab_size=97, d_model=20, d_ff=44, num_layers=3, num_heads=2, d_k=7, d_v=5

@@ -12,7 +12,7 @@ from tests.chromium import SCREEN
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer.page import attention_page
-from allyouneed.inference import AttentionWeights
+from allyouneed.inference.attention_weights import AttentionWeights
 from allyouneed.tasks.attention_maps import Attention, Pieces, look_into
 
 MakeAttention = Callable[..., Attention]

@@ -2,8 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
+from allyouneed.inference.search import Decoding
 from allyouneed.native import isa
 
 DECODING = {
@@ -20,6 +24,11 @@ KINDS = list(dict.fromkeys([_NAMES[0], *(name for name in _NAMES if name in _OTH
 
 _HERE = {path.stem for path in Path(__file__).parent.glob("test_*.py")}
 assert DECODING <= _HERE, f"no such test modules: {DECODING - _HERE}"
+
+
+def next_logits(decoding: Decoding, tokens: object) -> Tensor:
+    """The logits after a step with these tokens (sentences, beams)."""
+    return torch.as_tensor(decoding.logits(np.asarray(tokens))).clone()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -4,22 +4,33 @@ import functools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Batching, Engine, capture_attention, generate
-from allyouneed.inference.alignment import SourceAttention, align, align_words, coverage_penalty
+from allyouneed.inference.alignment import align, align_words, alignment_heads, coverage_penalty
+from allyouneed.inference.attention_weights import capture_attention
 from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.model import Transformer
+from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.source_attention import SourceAttention
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.model.transformer import Transformer
 from allyouneed.native.library import FORMS
 
 SOURCE = [5, 6, 7, 8]
 TARGETS = [[9, 10], [4, 4, 9, 5, 6], []]
 SOURCES = [[5, 6, 7, 8], [9], [4, 10, 4], [8, 7, 6, 5, 4, 9, 10, 5]]
+
+
+def source_attention(model: Any, layer: int | None = None, head: int | None = None) -> Any:
+    """The attention as tensors."""
+    attention = SourceAttention(model, *alignment_heads(model.config, layer, head))
+    return lambda source, targets: [torch.from_numpy(rows) for rows in attention(source, targets)]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +43,7 @@ def test_the_weights_are_those_of_a_forward_pass(
 ) -> None:
     model = tiny_model(num_layers=num_layers).eval()
     with torch.no_grad():
-        found = SourceAttention(model, asked, head)(SOURCE, TARGETS)
+        found = source_attention(model, asked, head)(SOURCE, TARGETS)
     for weights, target in zip(found, TARGETS, strict=True):
         of_layer = capture_attention(model, SOURCE, target).cross[read - 1, :, :, :-1]
         expected = of_layer.mean(dim=0) if head is None else of_layer[head - 1]
@@ -54,7 +65,7 @@ def test_the_weights_of_a_variant_are_those_of_its_forward_pass(
 ) -> None:
     model = tiny_model(num_layers=3, **settings).eval()
     with torch.no_grad():
-        found = SourceAttention(model)(SOURCE, TARGETS)
+        found = source_attention(model)(SOURCE, TARGETS)
     for weights, target in zip(found, TARGETS, strict=True):
         expected = capture_attention(model, SOURCE, target).cross[1, :, :, :-1].mean(dim=0)
         torch.testing.assert_close(weights, expected)
@@ -64,7 +75,7 @@ def test_the_weights_of_a_variant_are_those_of_its_forward_pass(
 def test_a_layer_or_head_that_the_model_has_not_is_refused_at_once(tiny_model: Any, setting: str) -> None:
     model = tiny_model(num_layers=3, num_heads=3)
     with pytest.raises(UsageError, match=f"search.{setting} = 4: the model's decoder has 3"):
-        generate(Engine(model), [[5]], SearchConfig().replace(**{setting: 4}))
+        generate(TorchEngine(model), [[5]], SearchConfig().replace(**{setting: 4}))
 
 
 def test_each_source_token_goes_to_the_target_token_that_takes_most_of_it() -> None:
@@ -76,8 +87,8 @@ def test_each_source_token_goes_to_the_target_token_that_takes_most_of_it() -> N
             [0.9, 0.9, 0.9],  # writes the end
         ]
     )
-    assert align(weights) == [(0, 0), (1, 1), (2, 0)]
-    assert align(weights[-1:]) == []
+    assert align(weights.numpy()) == [(0, 0), (1, 1), (2, 0)]
+    assert align(weights[-1:].numpy()) == []
 
 
 def test_words_are_linked_where_pieces_of_them_are() -> None:
@@ -88,10 +99,10 @@ def test_words_are_linked_where_pieces_of_them_are() -> None:
 
 def test_coverage_penalty_equals_equation_14_by_hand() -> None:
     weights = torch.tensor([[0.5, 0.125, 0.25], [0.25, 0.125, 0.75]])  # columns sum to 3/4, 1/4 and 1
-    assert coverage_penalty(weights, 0.5) == pytest.approx(0.5 * (math.log(3 / 4) + math.log(1 / 4)))
-    assert coverage_penalty(torch.cat([weights, weights]), 1.0) == pytest.approx(math.log(1 / 2))
-    assert coverage_penalty(weights, 0.0) == 0.0
-    assert math.isfinite(coverage_penalty(torch.zeros(2, 3), 1.0))
+    assert coverage_penalty(weights.numpy(), 0.5) == pytest.approx(0.5 * (math.log(3 / 4) + math.log(1 / 4)))
+    assert coverage_penalty(torch.cat([weights, weights]).numpy(), 1.0) == pytest.approx(math.log(1 / 2))
+    assert coverage_penalty(weights.numpy(), 0.0) == 0.0
+    assert math.isfinite(coverage_penalty(np.zeros((2, 3), np.float32), 1.0))
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +121,7 @@ def log_coverage(model: Transformer, source: tuple[int, ...], ids: tuple[int, ..
 @pytest.mark.parametrize("beta", [0.1, 2.0])
 def test_hypotheses_are_ranked_by_their_score_with_the_penalty(model: Transformer, beta: float) -> None:
     config = SearchConfig(beam_size=4, max_extra_tokens=4)
-    without = list(generate(Engine(model), SOURCES, config, n_best=4))
+    without = list(generate(TorchEngine(model), SOURCES, config, n_best=4))
     expected = []
     for source, hypotheses in zip(SOURCES, without, strict=True):
         scores = {}
@@ -120,7 +131,7 @@ def test_hypotheses_are_ranked_by_their_score_with_the_penalty(model: Transforme
         expected.append(sorted(scores.items(), key=lambda item: -item[1]))
     config = config.replace(coverage_penalty=beta)
     for n_best in (1, 4):
-        found = list(generate(Engine(model), SOURCES, config, n_best=n_best))
+        found = list(generate(TorchEngine(model), SOURCES, config, n_best=n_best))
         for hypotheses, best in zip(found, expected, strict=True):
             assert [tuple(h.ids) for h in hypotheses] == [ids for ids, _ in best[:n_best]]
             assert [h.score for h in hypotheses] == pytest.approx([s for _, s in best[:n_best]], abs=1e-4)
@@ -129,7 +140,7 @@ def test_hypotheses_are_ranked_by_their_score_with_the_penalty(model: Transforme
 
 
 def test_alignments_are_there_only_if_asked_for_and_change_nothing_else(tiny_model: Any) -> None:
-    engine, config = Engine(tiny_model(1)), SearchConfig(max_extra_tokens=4)
+    engine, config = TorchEngine(tiny_model(1)), SearchConfig(max_extra_tokens=4)
     without = list(generate(engine, SOURCES, config, n_best=2))
     found = list(generate(engine, SOURCES, config.replace(alignments=True), n_best=2))
     for source, some, others in zip(SOURCES, without, found, strict=True):
@@ -160,12 +171,14 @@ def test_scores_and_alignments_do_not_depend_on_batch_or_workers(tiny_model: Any
 def test_an_ensemble_looks_back_with_the_mean_of_its_members_attentions(tiny_model: Any) -> None:
     models = [tiny_model(seed).eval() for seed in (5, 6)]
     source, config = SOURCES[0], SearchConfig(beam_size=3, max_extra_tokens=4)
-    ensemble = Ensemble([Engine(model) for model in models])
+    ensemble = Ensemble([TorchEngine(model) for model in models])
     [[plain, *_]] = generate(ensemble, [source], config.replace(beam_size=1))
     [[best]] = generate(ensemble, [source], config.replace(beam_size=1, coverage_penalty=1.0))
     with torch.no_grad():
-        first, second = (SourceAttention(model)(source, [plain.ids])[0] for model in models)
-    assert best.score == pytest.approx(plain.score + coverage_penalty((first + second) / 2, 1.0), abs=1e-4)
+        first, second = (source_attention(model)(source, [plain.ids])[0] for model in models)
+    assert best.score == pytest.approx(
+        plain.score + coverage_penalty(((first + second) / 2).numpy(), 1.0), abs=1e-4
+    )
 
 
 @pytest.mark.parametrize("settings", [{"alignments": True}, {"coverage_penalty": 0.2}])
@@ -174,11 +187,11 @@ def test_outputs_that_end_where_the_learned_positions_do_are_looked_back_at(
 ) -> None:
     model = tiny_model(positions="learned", max_positions=7).eval()
     config = SearchConfig(max_extra_tokens=50, **settings)
-    [found] = generate(Engine(model), [[5, 6, 7, 8, 9]], config, n_best=3)
+    [found] = generate(TorchEngine(model), [[5, 6, 7, 8, 9]], config, n_best=3)
     assert max(len(hypothesis.ids) for hypothesis in found) == 7
     assert all(math.isfinite(hypothesis.score) for hypothesis in found)
-    whole = SourceAttention(model)([5, 6], [[5] * 7])[0]
-    part = SourceAttention(model)([5, 6], [[5] * 6])[0]
+    whole = source_attention(model)([5, 6], [[5] * 7])[0]
+    part = source_attention(model)([5, 6], [[5] * 6])[0]
     assert whole.shape == (8, 2)
     torch.testing.assert_close(whole[:7], part)
     assert not whole[7].any()

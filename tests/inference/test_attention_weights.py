@@ -9,8 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allyouneed.config.model import Reach
-from allyouneed.inference import capture_attention
-from allyouneed.inference.attention_weights import agreement, measure, merge_pieces, strongest_links
+from allyouneed.inference.attention_weights import (
+    agreement,
+    capture_attention,
+    measure,
+    merge_pieces,
+    strongest_links,
+)
 from allyouneed.model.attention import (
     COMPATIBILITIES,
     CrossAttention,

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import length_penalty
 from allyouneed.inference.beams import Beams, SearchRules
+from allyouneed.inference.search import length_penalty
 from allyouneed.symbols import END, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")

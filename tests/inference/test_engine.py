@@ -2,20 +2,25 @@ import functools
 import random
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
-from tests.inference.conftest import KINDS
+from tests.inference.conftest import KINDS, next_logits
 from tests.kernels import require_kernels
 from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Batching, Engine, engine_choice, generate
-from allyouneed.inference.engine_choice import build_engine, knows
+from allyouneed.inference import native_layers
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.engine_choice import build_engine, unknown_part
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.model import Transformer
+from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.model.dropout import evaluation_mode
 from allyouneed.model.masks import padding_mask
+from allyouneed.model.transformer import Transformer
 from allyouneed.native import isa
 from allyouneed.symbols import END, START
 
@@ -50,10 +55,10 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(params=["PyTorch", *KINDS])
-def engine_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> type[Engine]:
+def engine_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Either engine, the native one with the kernels of every kind of instruction set."""
     if request.param == "PyTorch":
-        return Engine
+        return TorchEngine
     monkeypatch.setenv(isa.VARIABLE, request.param)
     require_kernels()
     return NativeEngine
@@ -61,7 +66,7 @@ def engine_of(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_cached_steps_equal_the_whole_prefix_decoded_anew(
-    tiny_model: Any, variant: str, engine_of: type[Engine]
+    tiny_model: Any, variant: str, engine_of: Any
 ) -> None:
     model, steps = scenario(tiny_model, variant)
     check_cached_steps(engine_of(model), steps)
@@ -70,7 +75,7 @@ def test_cached_steps_equal_the_whole_prefix_decoded_anew(
 @pytest.mark.parametrize("variant", OTHERS)
 def test_a_variant_is_decoded_by_its_own_modules(tiny_model: Any, variant: str) -> None:
     model, steps = scenario(tiny_model, variant)
-    assert type(build_engine(model)) is Engine
+    assert type(build_engine(model)) is TorchEngine
     check_cached_steps(build_engine(model), steps)
     with pytest.raises(UsageError, match="do not support a part of this model"):
         build_engine(model, "int8")
@@ -79,24 +84,24 @@ def test_a_variant_is_decoded_by_its_own_modules(tiny_model: Any, variant: str) 
 def test_dropout_and_what_the_native_engine_knows_do_not_change_the_engine(tiny_model: Any) -> None:
     settings = {"attention_dropout": 0.1, "feed_forward_dropout": 0.1, "symbol_dropout": 0.1}
     for variant in ({}, settings, *VARIANTS.values()):
-        assert knows(tiny_model(**variant))
+        assert unknown_part(tiny_model(**variant)) is None
 
 
 def test_an_activation_that_the_kernels_lack_is_computed_by_pytorch(
     tiny_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = tiny_model(activation="gelu")
-    monkeypatch.setattr(engine_choice, "ACTIVATIONS", ("relu",))
-    assert type(build_engine(model)) is Engine
+    monkeypatch.setitem(native_layers._KNOWN, "activation", {"relu"})
+    assert type(build_engine(model)) is TorchEngine
     with pytest.raises(UsageError, match=r"this model \(activation = gelu\); take float32"):
         build_engine(model, "int8")
-    assert knows(tiny_model(activation="relu"))
+    assert unknown_part(tiny_model(activation="relu")) is None
 
 
 def test_a_module_of_an_unknown_kind_is_not_known(tiny_model: Any) -> None:
     model = tiny_model()
     model.encoder[0].feed_forward.inner = torch.nn.Sequential(model.encoder[0].feed_forward.inner)
-    assert not knows(model)
+    assert unknown_part(model) == "Sequential"
 
 
 NUM_BEAMS = 3
@@ -122,11 +127,11 @@ def check_cached_steps(engine: Engine, steps: list[Step]) -> None:
         for step in steps:
             if step.admitted:
                 decoding.admit(step.admitted)
-            logits = decoding.step(torch.tensor(step.tokens))
+            logits = next_logits(decoding, step.tokens)
             torch.testing.assert_close(logits, step.expected, rtol=1e-5, atol=2e-5)
-            decoding.reorder(torch.tensor(step.parents))
+            decoding.reorder(np.array(step.parents))
             if step.kept is not None:
-                decoding.keep(torch.tensor(step.kept))
+                decoding.keep(np.array(step.kept))
 
 
 @functools.cache
@@ -182,17 +187,17 @@ def test_the_cache_of_a_restricted_model_is_bounded(
         lambda _, given, found: num_positions.append(given[1].size(2) // 3)
     )
     with torch.no_grad():
-        decoding = Engine(model).start(3)
+        decoding = TorchEngine(model).start(3)
         decoding.admit([[5, 6, END], [7, END]])
         for position in range(90):
-            decoding.step(torch.full((2, 3), 4 if position else START))
-            decoding.reorder(torch.tensor([[0, 0, 1], [2, 1, 0]]))
+            next_logits(decoding, np.full((2, 3), 4 if position else START))
+            decoding.reorder(np.array([[0, 0, 1], [2, 1, 0]]))
     assert num_positions[0] == 32
     assert max(num_positions) == num_positions[-1] == most
 
 
 def test_restricted_models_answer_alike_in_any_batch_and_order(tiny_model: Any) -> None:
-    engine, draw = Engine(tiny_model(neighbourhood=6).eval()), random.Random(2)
+    engine, draw = TorchEngine(tiny_model(neighbourhood=6).eval()), random.Random(2)
     texts = [[draw.randrange(4, 11) for _ in range(draw.randint(1, 10))] for _ in range(5)]
     config = SearchConfig(beam_size=2, max_extra_tokens=15, min_length=12)
     found = [
@@ -217,13 +222,13 @@ def test_evaluation_mode_is_left_as_it_was_found(tiny_model: Any) -> None:
 
 def test_the_engine_shares_the_model_s_weights(tiny_model: Any) -> None:
     model = tiny_model().eval()
-    engine = Engine(model)
+    engine = TorchEngine(model)
     source = [[5, 6, END]]
     with torch.no_grad():
         decodings = engine.start(1), engine.start(1)
         decodings[0].admit(source)
-        before = decodings[0].step(torch.tensor([[START]]))
+        before = next_logits(decodings[0], [[START]])
         model.embeddings.matrix("output").mul_(2)
         decodings[1].admit(source)
-        after = decodings[1].step(torch.tensor([[START]]))
+        after = next_logits(decodings[1], [[START]])
     assert not torch.equal(before, after)

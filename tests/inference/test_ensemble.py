@@ -4,16 +4,23 @@ import itertools
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from tests.inference.conftest import next_logits
 from tests.kernels import require_kernels
 from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Batching, Engine, Ensemble, Hypothesis, generate, score_targets
+from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.model import Transformer
+from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, START, UNKNOWN
 
 SHAPES: list[dict[str, Any]] = [{}, {"d_model": 16, "num_heads": 2, "num_layers": 1}, {"d_ff": 8, "d_k": 5}]
@@ -60,7 +67,7 @@ def test_a_step_gives_the_logarithm_of_the_mean_probabilities(
     decoding = ensemble.start(1)
     decoding.admit([[*source, END] for source in SOURCES])
     found = torch.stack(
-        [decoding.step(torch.full((len(SOURCES), 1), token))[:, 0] for token in (START, *written)], dim=1
+        [next_logits(decoding, np.full((len(SOURCES), 1), token))[:, 0] for token in (START, *written)], dim=1
     )
     for rows, source in zip(found, SOURCES, strict=True):
         expected = mean_probabilities(models, source, written).log()
@@ -141,12 +148,12 @@ def test_ids_and_bits_of_scores_do_not_depend_on_the_batch(ensemble: Ensemble, t
 
 
 def test_the_shortest_of_the_members_positions_bounds_all(tiny_model: Any) -> None:
-    learned = [Engine(tiny_model(positions="learned", max_positions=n)) for n in (9, 7)]
-    assert Ensemble([*learned, Engine(tiny_model())]).max_positions == 7
-    assert Ensemble([Engine(tiny_model())]).max_positions is None
+    learned = [TorchEngine(tiny_model(positions="learned", max_positions=n)) for n in (9, 7)]
+    assert Ensemble([*learned, TorchEngine(tiny_model())]).max_positions == 7
+    assert Ensemble([TorchEngine(tiny_model())]).max_positions is None
 
 
 def test_every_member_is_left_in_the_mode_that_it_was_in(models: list[Transformer]) -> None:
     models[1].train()
-    list(generate(Ensemble([Engine(model) for model in models]), SOURCES, CONFIG))
+    list(generate(Ensemble([TorchEngine(model) for model in models]), SOURCES, CONFIG))
     assert [{module.training for module in model.modules()} for model in models] == [{False}, {True}, {False}]

@@ -8,14 +8,16 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from tests.inference.conftest import next_logits
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Engine, generate
-from allyouneed.model import Transformer
+from allyouneed.inference.generate import generate
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.model.attention import fused_attention
 from allyouneed.model.masks import pack, padding_mask
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, PADDING, START
 
 _CHOICES = "attention", "positions", "norm", "feed_forward", "activation", "decoder_start", "autoregression"
@@ -117,15 +119,15 @@ def test_packed_sentences_have_the_states_of_padded_ones(model: Transformer, tog
 
 @torch.no_grad()
 def test_cached_steps_give_the_states_of_the_whole_target(model: Transformer) -> None:
-    decoding = Engine(model).start(beam_size=1)
+    decoding = TorchEngine(model).start(beam_size=1)
     decoding.admit(_SOURCES[:2])
     target = _TARGETS[3]
-    logits = [decoding.step(torch.tensor([[START], [START]]))[:, 0]]
+    logits = [next_logits(decoding, [[START], [START]])[:, 0]]
     for number, token in enumerate(target):
         if number == 3:  # a sentence that joins has other positions than those that are there
             decoding.admit(_SOURCES[2:3])
         others = [] if number < 3 else [[START if number == 3 else target[number - 4]]]
-        logits.append(decoding.step(torch.tensor([[token], [token], *others]))[:, 0])
+        logits.append(next_logits(decoding, [[token], [token], *others])[:, 0])
     for row, source in enumerate(_SOURCES[:3]):
         ids = model.read_of(torch.tensor([source]))
         memory = model.encode(ids)
@@ -139,7 +141,7 @@ def test_cached_steps_give_the_states_of_the_whole_target(model: Transformer) ->
 def test_the_score_of_search_is_that_of_scoring(model: Transformer) -> None:
     config = SearchConfig(beam_size=3, length_normalization="none", max_extra_tokens=12)
     sources = [source[:-1] for source in _SOURCES]
-    engine = Engine(model)
+    engine = TorchEngine(model)
     for source, (best, *_) in zip(sources, generate(engine, sources, config), strict=True):
         written = [*best.ids, END][: len(best.token_log_probs)]  # without the end if cut at the maximum
         log_probs = engine.token_log_probs([[*source, END]], [written]).tolist()

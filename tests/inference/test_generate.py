@@ -4,17 +4,22 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from tests.inference.conftest import next_logits
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Batching, Engine, Hypothesis, follow, generate, score_targets
-from allyouneed.inference.engine import TransformerDecoding
+from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.projection import FullProjection
+from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import Decoding
-from allyouneed.model import Transformer
+from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.torch_engine import TorchEngine, TransformerDecoding
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -61,13 +66,13 @@ def test_generation_equals_scoring_every_possible_output(
         log_prob = sum(float(rows_log_probs[i, token]) for i, token in enumerate(written))
         expected.append(Hypothesis(ids, log_prob / penalty))
     expected.sort(key=lambda hypothesis: (len(hypothesis.ids) == max_length, -hypothesis.score))
-    found = list(generate(Engine(model), [source], config, n_best=40))
+    found = list(generate(TorchEngine(model), [source], config, n_best=40))
     assert_same(found, [expected[:40]])
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_a_batch_equals_its_sentences_alone(tiny_model: Any, beam_size: int) -> None:
-    engine = Engine(tiny_model(3))
+    engine = TorchEngine(tiny_model(3))
     config = SearchConfig(beam_size=beam_size, max_extra_tokens=6)
     sources = random_sources(60)
     alone = [next(generate(engine, [source], config, n_best=beam_size)) for source in sources]
@@ -83,9 +88,9 @@ def test_a_batch_equals_its_sentences_alone(tiny_model: Any, beam_size: int) -> 
 
 
 def test_an_empty_source_has_the_empty_hypothesis(tiny_model: Any) -> None:
-    found = list(generate(Engine(tiny_model()), [[], [5, 6], []], SearchConfig()))
+    found = list(generate(TorchEngine(tiny_model()), [[], [5, 6], []], SearchConfig()))
     assert found[0] == found[2] == [Hypothesis([], 0.0)]
-    assert list(generate(Engine(tiny_model()), [], SearchConfig())) == []
+    assert list(generate(TorchEngine(tiny_model()), [], SearchConfig())) == []
 
 
 def test_sources_are_read_no_further_than_a_window(tiny_model: Any) -> None:
@@ -97,7 +102,7 @@ def test_sources_are_read_no_further_than_a_window(tiny_model: Any) -> None:
             yield [5]
 
     results = generate(
-        Engine(tiny_model()),
+        TorchEngine(tiny_model()),
         sources(),
         SearchConfig(max_extra_tokens=1),
         batching=Batching(window_sentences=8),
@@ -113,12 +118,12 @@ def test_outputs_are_bounded_by_their_own_source(tiny_model: Any) -> None:
     model = tiny_model(d_model=8, num_heads=2)
     sources = [[5] * length for length in (1, 4, 9)]
     config = SearchConfig(max_extra_tokens=2, min_length=99)  # so that all outputs are cut
-    found = [len(hypotheses[0].ids) for hypotheses in generate(Engine(model), sources, config)]
+    found = [len(hypotheses[0].ids) for hypotheses in generate(TorchEngine(model), sources, config)]
     assert found == [len(source) + 1 + 2 for source in sources]
 
 
 def test_outputs_end_where_the_learned_positions_do(tiny_model: Any) -> None:
-    engine = Engine(tiny_model(positions="learned", max_positions=7))
+    engine = TorchEngine(tiny_model(positions="learned", max_positions=7))
     [[hypothesis]] = generate(engine, [[5, 6, 7, 8]], SearchConfig(length_normalization="average"))
     assert len(hypothesis.ids) <= 7
 
@@ -127,9 +132,11 @@ def test_scores_equal_forced_decoding(tiny_model: Any) -> None:
     model = tiny_model(5)
     config = SearchConfig(beam_size=5, max_extra_tokens=30)
     sources = [source for source in random_sources(20) if source]
-    for source, hypotheses in zip(sources, generate(Engine(model), sources, config, n_best=5), strict=True):
+    for source, hypotheses in zip(
+        sources, generate(TorchEngine(model), sources, config, n_best=5), strict=True
+    ):
         ended = [h for h in hypotheses if len(h.ids) < len(source) + 1 + 30]
-        targets = score_targets(Engine(model), [source] * len(ended), [h.ids for h in ended])
+        targets = score_targets(TorchEngine(model), [source] * len(ended), [h.ids for h in ended])
         for hypothesis, target in zip(ended, targets, strict=True):
             normalized = target.log_prob / ((5 + len(hypothesis.ids) + 1) / 6) ** 0.6
             assert hypothesis.score == pytest.approx(normalized, abs=1e-5)
@@ -157,19 +164,19 @@ def test_greedy_search_equals_an_argmax_loop(
     argmax_loop: tuple[Transformer, list[list[int]], list[list[int]]],
 ) -> None:
     model, sources, expected = argmax_loop
-    found = generate(Engine(model), sources, SearchConfig(beam_size=1, max_extra_tokens=8))
+    found = generate(TorchEngine(model), sources, SearchConfig(beam_size=1, max_extra_tokens=8))
     assert [hypothesis.ids for [hypothesis] in found] == expected
 
 
 def test_training_mode_and_dropout_do_not_reach_the_search(tiny_model: Any) -> None:
     model = tiny_model(dropout=0.9)
-    first, second = (list(generate(Engine(model), random_sources(9), SearchConfig())) for _ in range(2))
+    first, second = (list(generate(TorchEngine(model), random_sources(9), SearchConfig())) for _ in range(2))
     assert first == second
     assert model.training
 
 
 def test_what_is_certain_grows_until_it_is_the_best_output(tiny_model: Any) -> None:
-    engine, config = Engine(tiny_model(4)), SearchConfig(beam_size=2, max_extra_tokens=20)
+    engine, config = TorchEngine(tiny_model(4)), SearchConfig(beam_size=2, max_extra_tokens=20)
     sources = [source for source in random_sources(30) if source]
     prefix = [9, 4, 7]
     found = generate(engine, sources, config, prefixes=itertools.repeat(prefix))
@@ -183,14 +190,14 @@ def test_what_is_certain_grows_until_it_is_the_best_output(tiny_model: Any) -> N
 
 def test_more_hypotheses_than_beams_are_refused_at_once(tiny_model: Any) -> None:
     with pytest.raises(UsageError, match="5 hypotheses a sentence are wanted of a beam of 4; raise"):
-        generate(Engine(tiny_model()), [[5]], SearchConfig(beam_size=4), n_best=5)
+        generate(TorchEngine(tiny_model()), [[5]], SearchConfig(beam_size=4), n_best=5)
 
 
 @pytest.mark.gpu
 def test_a_gpu_finds_what_a_cpu_finds(tiny_model: Any) -> None:
     model, sources = tiny_model(2), random_sources(40)
-    expected = list(generate(Engine(model), sources, SearchConfig(), n_best=4))
-    assert_same(list(generate(Engine(model.cuda()), sources, SearchConfig(), n_best=4)), expected)
+    expected = list(generate(TorchEngine(model), sources, SearchConfig(), n_best=4))
+    assert_same(list(generate(TorchEngine(model.cuda()), sources, SearchConfig(), n_best=4)), expected)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -198,7 +205,7 @@ def test_pytorch_has_as_many_threads_as_the_engine_while_it_decodes(tiny_model: 
     """Else each worker would have a thread for every core, and wait for all of them in every operation."""
     seen: list[int] = []
 
-    class Watched(Engine):
+    class Watched(TorchEngine):
         threads = 3
 
         def start(self, beam_size: int) -> Decoding:
@@ -216,7 +223,7 @@ def test_pytorch_has_as_many_threads_as_the_engine_while_it_decodes(tiny_model: 
     assert seen[-1] == before
 
 
-@pytest.mark.parametrize("build", [Engine, build_engine])
+@pytest.mark.parametrize("build", [TorchEngine, build_engine])
 def test_a_large_batch_stays_within_learned_positions(tiny_model: Any, build: Any) -> None:
     """Sentences that are done wait for others to leave with them, but not beyond the last position."""
     model = tiny_model(positions="learned", max_positions=20).eval()
@@ -231,19 +238,19 @@ def test_what_is_not_certain_before_the_end_cannot_be_followed(
     tiny_model: Any, settings: dict[str, Any]
 ) -> None:
     with pytest.raises(UsageError, match="cannot be followed with"):
-        next(follow(Engine(tiny_model()), [5], SearchConfig(**settings)))
+        next(follow(TorchEngine(tiny_model()), [5], SearchConfig(**settings)))
 
 
 def test_every_source_wants_a_prefix_of_its_own(tiny_model: Any) -> None:
     with pytest.raises(ValueError, match="fewer prefixes than sources"):
-        list(generate(Engine(tiny_model()), [[5], [6]], SearchConfig(), prefixes=[[4]]))
+        list(generate(TorchEngine(tiny_model()), [[5], [6]], SearchConfig(), prefixes=[[4]]))
 
 
 def test_a_long_source_that_has_left_takes_no_room(tiny_model: Any) -> None:
     decoding = TransformerDecoding(tiny_model().eval(), FullProjection(tiny_model().project), 2)
     with torch.no_grad():
         decoding.admit([[5] * 300 + [END], [6, END]])
-        decoding.step(torch.full((2, 2), START))
-        decoding.keep(torch.tensor([1]))
+        next_logits(decoding, np.full((2, 2), START))
+        decoding.keep(np.array([1]))
         decoding.admit([[7, END]] * 5)
     assert {part.size(2) for parts in decoding._memory for part in parts} == {2}

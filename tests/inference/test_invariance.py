@@ -11,9 +11,10 @@ from tests.kernels import require_kernels
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Batching, generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeDecoding, NativeEngine
-from allyouneed.model import Transformer
+from allyouneed.inference.search_plan import Batching
+from allyouneed.model.transformer import Transformer
 from allyouneed.native.library import FORMS
 from allyouneed.symbols import UNKNOWN
 

@@ -11,9 +11,9 @@ from torch.optim.swa_utils import AveragedModel
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Engine, generate
-from allyouneed.inference.engine import pad
-from allyouneed.model import Transformer
+from allyouneed.inference.generate import generate
+from allyouneed.inference.torch_engine import TorchEngine, pad
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, PADDING, START, UNKNOWN
 
 VOCAB_SIZE = 15
@@ -70,7 +70,7 @@ def test_a_tiny_model_learns(task: Task) -> None:
         )
     )
     trained = train(model, task, unseen)
-    found = [best for (best,) in generate(Engine(trained), unseen, SearchConfig(alignments=True))]
+    found = [best for (best,) in generate(TorchEngine(trained), unseen, SearchConfig(alignments=True))]
     assert [hypothesis.ids for hypothesis in found] == [task(ids) for ids in unseen]
     right = [
         source_position == task(list(range(len(ids))))[target_position]

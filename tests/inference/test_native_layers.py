@@ -1,6 +1,6 @@
 """The encoder and the decoder by the kernels against those of the model."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +10,14 @@ from tests.kernels import require_kernels
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
+from allyouneed.config.model import Role
+from allyouneed.inference import native_layers
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
-from allyouneed.model import Transformer
-from allyouneed.model.embedding import Role
-from allyouneed.model.layers import DecoderLayer
+from allyouneed.inference.native_layers import Packer
+from allyouneed.inference.stored_model import StoredModel
 from allyouneed.model.masks import padding_mask
+from allyouneed.model.position_tables import SINUSOIDS
+from allyouneed.model.transformer import Transformer
 from allyouneed.native.attention_kernels import KeysValues, Rows
 from allyouneed.native.stack import PackedStack, Tables
 from allyouneed.symbols import END, START
@@ -71,8 +73,12 @@ def own_rows(sequences: list[list[int]], *, causal: bool) -> list[list[int]]:
     return lists
 
 
+def packer_of(model: Transformer, threads: int = 1) -> Packer:
+    return Packer(StoredModel.of(model), "float32", threads)
+
+
 def covering(model: Transformer, role: Role) -> Tables:
-    return PositionTables(model, role).covering(5)
+    return packer_of(model).positions(role).covering(5)
 
 
 def room(stack: PackedStack, num_rows: int) -> KeysValues:
@@ -84,11 +90,12 @@ def room(stack: PackedStack, num_rows: int) -> KeysValues:
 def memory_of(model: Transformer) -> tuple[list[Tensor], KeysValues]:
     """The memory of each source, and its keys and values."""
     memories = [model.encode(torch.tensor([source]))[0] for source in SOURCES]
-    crossings = [cast("DecoderLayer", layer).cross_attention for layer in model.decoder]
-    keys_values = KeysValues(pack_heads(crossings[0], "float32"), len(crossings))
+    packer = packer_of(model)
+    maps = packer.memory_maps()
+    keys_values = KeysValues(packer.cross_heads, len(maps))
     keys_values.reserve(sum(map(len, SOURCES)))
-    for layer, crossing in enumerate(crossings):
-        keys_values.store(layer, pack_linear(crossing.key_value, "float32", 1)(torch.cat(memories)), 0)
+    for layer, key_value in enumerate(maps):
+        keys_values.store(layer, key_value(torch.cat(memories).numpy()), 0)
     return memories, keys_values
 
 
@@ -105,11 +112,11 @@ def test_a_packed_encoder_is_that_of_the_model(
     build: TinyModel, variant: dict[str, Any], threads: int
 ) -> None:
     model = build(**variant)
-    stack, (ids, positions) = pack_stack(model, "source", "float32", threads), concatenated(SOURCES)
+    stack, (ids, positions) = packer_of(model, threads).stack("source"), concatenated(SOURCES)
     own = rows_of(own_rows(SOURCES, causal=False), positions, group=2)
     found = stack(ids, positions, covering(model, "source"), room(stack, len(ids)), own)
     expected = torch.cat([model.encode(torch.tensor([source]))[0] for source in SOURCES])
-    torch.testing.assert_close(found, expected, **TOLERANCE)
+    torch.testing.assert_close(torch.from_numpy(found), expected, **TOLERANCE)
 
 
 @torch.no_grad()
@@ -118,7 +125,7 @@ def test_a_packed_decoder_is_that_of_the_model_token_by_token_and_all_at_once(
     build: TinyModel, variant: dict[str, Any]
 ) -> None:
     model = build(**variant)
-    stack, (ids, positions) = pack_stack(model, "target", "float32", 1), concatenated(TARGETS)
+    stack, (ids, positions) = packer_of(model).stack("target"), concatenated(TARGETS)
     tables, past, read = covering(model, "target"), own_rows(TARGETS, causal=True), rows_of_memory()
     memories, memory = memory_of(model)
     of_memory = rows_of(read, group=3)
@@ -130,20 +137,20 @@ def test_a_packed_decoder_is_that_of_the_model_token_by_token_and_all_at_once(
             for source, target, encoded in zip(SOURCES, TARGETS, memories, strict=True)
         ]
     )
-    torch.testing.assert_close(at_once, expected, **TOLERANCE)
+    torch.testing.assert_close(torch.from_numpy(at_once), expected, **TOLERANCE)
     written = KeysValues(stack.heads, stack.num_layers)
     for i in range(len(ids)):
         now = slice(i, i + 1)
         own, of_memory = rows_of(past[now], positions[now].copy()), rows_of(read[now])
         first = written.reserve(1)
         [alone] = stack(ids[now], positions[now], tables, written, own, first, (memory, of_memory))
-        assert torch.equal(alone, at_once[i])
+        assert (alone == at_once[i]).all()
 
 
 @torch.no_grad()
 def test_what_does_not_fit_is_refused(build: TinyModel) -> None:
     model = build()
-    encoder, decoder = (pack_stack(model, role, "float32", 1) for role in ("source", "target"))
+    encoder, decoder = (packer_of(model).stack(role) for role in ("source", "target"))
     (ids, positions), tables = concatenated([[5, END]]), covering(model, "source")
     own, (_, memory) = rows_of([[0, 1], [0, 1]]), memory_of(model)
     complete: dict[str, Any] = {"memory": (memory, rows_of([[0], [0]]))}
@@ -176,35 +183,30 @@ def test_a_step_that_does_not_fit_is_refused(build: TinyModel) -> None:
     decoding.admit([[5, END]])
     for tokens in ([[5, 11]], [[-1, 5]], [[5, 5, 5]], [[5, 5], [5, 5]]):
         with pytest.raises(AssertionError):
-            decoding.step(torch.tensor(tokens))
-    decoding.step(torch.tensor([[5, 6]]))
+            decoding.logits(np.array(tokens))
+    decoding.logits(np.array([[5, 6]]))
     for parents in ([[0, 2]], [[-1, 0]], [[0]]):
         with pytest.raises(AssertionError):
-            decoding.reorder(torch.tensor(parents))
-    decoding.reorder(torch.tensor([[1, 1]]))
+            decoding.reorder(np.array(parents))
+    decoding.reorder(np.array([[1, 1]]))
 
 
-class Interrupting(nn.Module):
-    """Positional encodings; while they are computed, another thread asks for them."""
+def test_whoever_asks_while_encodings_are_computed_has_them_too(
+    build: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables, found = packer_of(build()).positions("source"), list[Tables]()
+    compute = SINUSOIDS["sinusoidal"]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.tables: PositionTables | None = None
-        self.found: list[Tables] = []
+    def interrupted(length: int, d_model: int) -> NDArray[np.float32]:
+        """The encodings; while they are computed, another thread asks for them."""
+        if not found:
+            found.append(Tables())
+            found[0] = tables.covering(length)
+        return compute(length, d_model)
 
-    def forward(self, length: int) -> Tensor:
-        tables, self.tables = self.tables, None
-        if tables is not None:
-            self.found.append(tables.covering(length))
-        return torch.zeros(length, 12)
-
-
-def test_whoever_asks_while_encodings_are_computed_has_them_too(build: TinyModel) -> None:
-    model, encodings = build(), Interrupting()
-    model.source_positions = encodings  # type: ignore[assignment]
-    encodings.tables = tables = PositionTables(model, "source")
+    monkeypatch.setattr(native_layers, "SINUSOIDS", {"sinusoidal": interrupted})
     for length in (3, 2_000):
-        encodings.tables, encodings.found = tables, []
-        for found in (tables.covering(length), *encodings.found):
-            assert found.encodings is not None
-            assert len(found.encodings) >= length
+        found.clear()
+        for each in (tables.covering(length), *found):
+            assert each.encodings is not None
+            assert len(each.encodings) >= length

@@ -3,8 +3,9 @@ from typing import Any
 import pytest
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Engine, generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.plain_search import plain_beam_search
+from allyouneed.inference.torch_engine import TorchEngine
 
 SOURCES = [[5], [6, 4, 9]]
 
@@ -21,7 +22,7 @@ def test_of_a_model_the_plain_search_finds_what_the_fast_one_finds(
     )
     for seed in range(2):
         model = tiny_model(seed, num_layers=1, **settings).eval()
-        fast = generate(Engine(model), SOURCES, config, n_best=beam_size)
+        fast = generate(TorchEngine(model), SOURCES, config, n_best=beam_size)
         for source, expected in zip(SOURCES, fast, strict=True):
             found = plain_beam_search(model, source, config, n_best=beam_size)
             assert [output.ids for output in found] == [output.ids for output in expected]

@@ -5,7 +5,7 @@ import itertools
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,21 +20,25 @@ from tests.kernels import require_kernels
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
-from allyouneed.inference import Batching, Engine, Hypothesis, generate, score_targets
-from allyouneed.inference.beams import SearchRequest
+from allyouneed.inference import sampling as numpy_sampling
+from allyouneed.inference import torch_selection
+from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.sampling import (
     BLOCK_POSITIONS,
-    TokenSampler,
-    draw,
-    nucleus,
+    Draws,
+    draws_of,
     rank_by_expected_utility,
     uniform_numbers,
 )
-from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.model import Transformer
-from allyouneed.symbols import END, START, UNKNOWN
+from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.selection import Continuation, choose
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.model.transformer import Transformer
+from allyouneed.symbols import END, NEVER_PRODUCED, START, UNKNOWN
 
 NUM_SAMPLES = 6_000
 SOURCE = [5, 6]
@@ -138,9 +142,9 @@ def test_samples_have_the_distribution_that_the_definitions_give(
 def test_scores_are_log_probabilities_under_the_model_over_the_length_penalty(tiny_model: Any) -> None:
     model = tiny_model(5)
     config = sampling(temperature=1.5, top_k=5, max_extra_tokens=90, length_normalization="gnmt")
-    [samples] = generate(Engine(model), [SOURCE], config, n_best=50)
+    [samples] = generate(TorchEngine(model), [SOURCE], config, n_best=50)
     ended = [sample for sample in samples if len(sample.ids) < len(SOURCE) + 1 + 90]
-    targets = score_targets(Engine(model), [SOURCE] * len(ended), [sample.ids for sample in ended])
+    targets = score_targets(TorchEngine(model), [SOURCE] * len(ended), [sample.ids for sample in ended])
     assert len(ended) > 10
     for sample, target in zip(ended, targets, strict=True):
         normalized = target.log_prob / ((5 + len(sample.ids) + 1) / 6) ** 0.6
@@ -192,7 +196,7 @@ def test_a_sample_has_the_same_bits_in_any_batch_order_and_number(
 
 def test_samples_of_a_source_differ_and_equal_sources_have_equal_ones(tiny_model: Any) -> None:
     config = sampling(temperature=3.0)
-    first, other, again = generate(Engine(tiny_model()), [[5, 6], [6, 5], [5, 6]], config, n_best=5)
+    first, other, again = generate(TorchEngine(tiny_model()), [[5, 6], [6, 5], [5, 6]], config, n_best=5)
     assert first == again != other
     assert len({tuple(sample.ids) for sample in first}) == 5
 
@@ -207,15 +211,34 @@ def test_random_numbers_are_uniform_and_a_function_of_their_name() -> None:
     assert ((counts - numbers.size / 32) ** 2 / (numbers.size / 32)).sum() < 31 + 4 * math.sqrt(62)
 
 
-def kept(probabilities: list[float], **options: Any) -> list[int]:
-    """Tokens that are drawn at any of many numbers, of those which may be produced, the first being 0."""
-    first = UNKNOWN  # the end symbol, 2, apart, all from here on may be produced
-    log_probs = torch.tensor([[0.0] * first + probabilities]).log().expand(4_000, -1).clone()
-    uniform = torch.arange(4_000, dtype=torch.float64) / 4_000
-    return sorted({token - first for token in draw(log_probs, uniform, sampling(**options)).tolist()})
+def draw_with_numpy(logits: torch.Tensor, uniform: torch.Tensor, config: SearchConfig) -> list[int]:
+    require_kernels()
+    drawn: list[int] = numpy_sampling.draw(
+        logits.numpy().copy(), Draws(uniform.double().numpy(), config)
+    ).tolist()
+    return drawn
 
 
-def test_top_k_and_top_p_keep_exactly_the_sets_of_their_definitions() -> None:
+def draw_with_torch(logits: torch.Tensor, uniform: torch.Tensor, config: SearchConfig) -> list[int]:
+    logits = logits.clone()
+    logits[:, NEVER_PRODUCED] = -math.inf
+    drawn: list[int] = torch_selection.draw(logits, uniform, config).tolist()
+    return drawn
+
+
+Draw = Callable[[torch.Tensor, torch.Tensor, SearchConfig], list[int]]
+both = pytest.mark.parametrize("draw", [draw_with_numpy, draw_with_torch])
+
+
+@both
+def test_top_k_and_top_p_keep_exactly_the_sets_of_their_definitions(draw: Draw) -> None:
+    def kept(probabilities: list[float], **options: Any) -> list[int]:
+        """Tokens that are drawn at any of many numbers, of those which may be produced, the first being 0."""
+        first = UNKNOWN  # the end symbol, 2, apart, all from here on may be produced
+        log_probs = torch.tensor([[0.0] * first + probabilities]).log().expand(4_000, -1)
+        uniform = torch.arange(4_000, dtype=torch.float64) / 4_000
+        return sorted({token - first for token in draw(log_probs, uniform, sampling(**options))})
+
     probabilities = [1 / 16, 1 / 4, 1 / 16, 1 / 2, 1 / 8]
     assert kept(probabilities, top_k=1) == [3]
     assert kept(probabilities, top_k=3) == [1, 3, 4]
@@ -244,8 +267,12 @@ def test_the_nucleus_is_the_fewest_entries_that_have_its_probability(
 ) -> None:
     noise = torch.randn(3, width, generator=torch.Generator().manual_seed(seed))
     probabilities = (spread * noise).softmax(dim=-1)
-    for row, found in zip(
-        probabilities.double(), nucleus(probabilities.clone(), top_p).double(), strict=True
+    found_by_both = (
+        torch.from_numpy(numpy_sampling.nucleus(probabilities.numpy().copy(), top_p)),
+        torch_selection.nucleus(probabilities.clone(), top_p),
+    )
+    for row, found in itertools.chain(
+        *(zip(probabilities.double(), found.double(), strict=True) for found in found_by_both)
     ):
         chosen = found > 0
         assert torch.equal(found[chosen], row[chosen])
@@ -256,15 +283,19 @@ def test_the_nucleus_is_the_fewest_entries_that_have_its_probability(
 
 
 @pytest.mark.parametrize("precision", [torch.float64, torch.float32])
-def test_a_token_is_drawn_where_the_cumulative_distribution_passes_the_number(precision: torch.dtype) -> None:
+@both
+def test_a_token_is_drawn_where_the_cumulative_distribution_passes_the_number(
+    draw: Draw, precision: torch.dtype
+) -> None:
     """Also in float32, for devices that have no float64, where the last number rounds to 1."""
     probabilities = torch.tensor([[0.0, 0.0, 0.25, 0.0, 0.25, 0.5]]).log()  # of 0 to 5, 0 1 3 never produced
     for number, token in ((0.0, 2), (0.249, 2), (0.251, 4), (0.499, 4), (0.501, 5), (1 - 2.0**-52, 5)):
         uniform = torch.tensor([number], dtype=precision)
-        assert draw(probabilities.clone(), uniform, sampling()).tolist() == [token]
+        assert draw(probabilities, uniform, sampling()) == [token]
 
 
-def test_control_symbols_are_never_drawn_however_probable() -> None:
+@both
+def test_control_symbols_are_never_drawn_however_probable(draw: Draw) -> None:
     log_probs = torch.tensor([[0.97, 0.01, 0.005, 0.01, 0.005]]).log().expand(64, -1)
     uniform = torch.arange(64, dtype=torch.float64) / 64
     for options in (
@@ -275,35 +306,30 @@ def test_control_symbols_are_never_drawn_however_probable() -> None:
         {"temperature": 0.01},
         {"temperature": 100},
     ):
-        assert set(draw(log_probs.clone(), uniform, sampling(**options)).tolist()) == {2, 4}
+        assert set(draw(log_probs, uniform, sampling(**options))) == {2, 4}
 
 
 @pytest.mark.parametrize("options", [{}, {"top_k": 2}, {"top_p": 0.9}], ids=str)
-def test_a_row_without_a_token_to_draw_does_no_harm_to_others(options: dict[str, Any]) -> None:
+@both
+def test_a_row_without_a_token_to_draw_does_no_harm_to_others(draw: Draw, options: dict[str, Any]) -> None:
     logits = torch.tensor([[-math.inf] * 6, [0.0, 0.0, 9.0, 0.0, 0.0, 0.0]])
-    drawn = draw(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), sampling(**options)).tolist()
+    drawn = draw(logits, torch.tensor([0.5, 0.5], dtype=torch.float64), sampling(**options))
     assert drawn[0] in range(6)
     assert drawn[1] == 2
 
 
-def test_scores_of_samples_do_not_depend_on_the_batch_with_several_threads() -> None:
-    """PyTorch divides a single long row among its threads, and a batch of them by rows."""
+def test_scores_of_samples_do_not_depend_on_the_batch() -> None:
     require_kernels()
-    logits, before = torch.randn(60, 1, 40_000), torch.get_num_threads()
-    select, requests = (
-        TokenSampler(sampling()),
-        [SearchRequest(number, [5, number], 9) for number in range(60)],
-    )
-    lengths = np.zeros(60, np.int64)
-    torch.set_num_threads(2)
-    try:
-        together, _ = select(logits.clone(), 1, None, requests, lengths)
-        alone = [
-            select(logits[n : n + 1].clone(), 1, None, requests[n : n + 1], lengths[:1])[0] for n in range(60)
-        ]
-    finally:
-        torch.set_num_threads(before)
-    assert torch.equal(together, torch.cat(alone))
+    logits = np.random.default_rng(0).standard_normal((60, 1, 40_000), np.float32)
+    requests = [SearchRequest(number, [5, number], 9) for number in range(60)]
+
+    def chosen(sentences: slice) -> Any:
+        lengths = np.zeros(60, np.int64)[sentences]
+        draws = draws_of(requests[sentences], lengths, sampling())
+        return choose(logits[sentences].copy(), Continuation(1, draws=draws)).log_probs
+
+    alone = [chosen(slice(number, number + 1)) for number in range(60)]
+    assert (chosen(slice(60)) == np.concatenate(alone)).all()
 
 
 @pytest.mark.parametrize(
@@ -327,8 +353,8 @@ def test_settings_out_of_range_are_refused(options: dict[str, Any]) -> None:
 @pytest.mark.gpu
 def test_a_gpu_draws_what_a_cpu_draws(tiny_model: Any) -> None:
     model, config = tiny_model(2), sampling(top_p=0.95)
-    expected = list(generate(Engine(model), [[5, 6, 7], [8]], config, n_best=20))
-    found = list(generate(Engine(model.cuda()), [[5, 6, 7], [8]], config, n_best=20))
+    expected = list(generate(TorchEngine(model), [[5, 6, 7], [8]], config, n_best=20))
+    found = list(generate(TorchEngine(model.cuda()), [[5, 6, 7], [8]], config, n_best=20))
     assert [[h.ids for h in samples] for samples in found] == [
         [h.ids for h in samples] for samples in expected
     ]

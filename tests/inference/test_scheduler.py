@@ -17,11 +17,14 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.devices import PyTorchThreads
-from allyouneed.inference import Batching, Engine, Hypothesis, generate
+from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import generate
 from allyouneed.inference.scheduler import Scheduler, Source, run_in_threads
 from allyouneed.inference.search import Decoding
-from allyouneed.inference.search_plan import Load, SearchPlan, gather, settle
+from allyouneed.inference.search_plan import Batching, Load, SearchPlan, gather, settle
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.symbols import UNKNOWN
 
 
@@ -86,7 +89,7 @@ def engine(tiny_model: Any) -> Engine:
     return build_engine(tiny_model(3).eval())
 
 
-class Held(Engine):
+class Held(TorchEngine):
     """Decodes only while it is allowed to."""
 
     def __init__(self, model: Any) -> None:
@@ -98,11 +101,10 @@ class Held(Engine):
         decoding: Any = super().start(beam_size)
         step = decoding.step
 
-        def held(tokens: torch.Tensor) -> torch.Tensor:
+        def held(*arguments: Any) -> Any:
             assert self.going.wait(PATIENCE_SECONDS)
             self.num_steps += 1
-            found: torch.Tensor = step(tokens)
-            return found
+            return step(*arguments)
 
         decoding.step = held
         return decoding
@@ -172,7 +174,7 @@ def test_equal_plans_share_a_batch_and_others_do_not(engine: Engine) -> None:
     others = [
         SearchPlan(engine, CONFIG, 2),
         SearchPlan(engine, CONFIG.replace(beam_size=3)),
-        SearchPlan(build_engine(engine.model), CONFIG),
+        SearchPlan(build_engine(engine.models[0]), CONFIG),
     ]
     assert len({SearchPlan(engine, CONFIG), *others}) == 4
 
@@ -198,7 +200,7 @@ def test_a_cancelled_search_leaves_at_the_next_step_and_others_stay_as_they_are(
         held.going.set()
         found = [future.result(PATIENCE_SECONDS) for future in futures[1::2]]
         assert scheduler.num_tokens == 0
-    assert found == list(generate(Engine(held.model), sources[1::2], CONFIG))
+    assert found == list(generate(TorchEngine(held.model), sources[1::2], CONFIG))
     assert all(future.cancelled() for future in futures[::2])
 
 
@@ -239,8 +241,8 @@ def test_what_is_certain_is_told_and_grows(engine: Engine) -> None:
     assert all(best.ids[: len(part)] == part for part in told)
 
 
-def test_a_failing_batch_fails_alone(engine: Engine, tiny_model: Any) -> None:
-    class Broken(Engine):
+def test_a_failing_batch_fails_alone(engine: TorchEngine, tiny_model: Any) -> None:
+    class Broken(TorchEngine):
         def start(self, beam_size: int) -> Decoding:
             raise MemoryError("no room")
 
@@ -256,7 +258,7 @@ def test_a_failing_batch_fails_alone(engine: Engine, tiny_model: Any) -> None:
 
 
 def test_an_error_while_a_search_is_finished_is_that_of_its_future(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: TorchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> NoReturn:
         raise MemoryError("no room to look back")
@@ -289,7 +291,7 @@ def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
     seen: list[set[int]] = [set(), set()]
     together = threading.Barrier(2, timeout=PATIENCE_SECONDS)
 
-    class Watched(Engine):
+    class Watched(TorchEngine):
         def start(self, beam_size: int) -> Any:
             mine = seen[int(threading.current_thread().name.removeprefix("search-"))]
             decoding: Any = super().start(beam_size)
@@ -313,7 +315,7 @@ def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
 
 
 def test_where_no_thread_can_start_it_ends_with_that_error(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
+    engine: TorchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def no_room(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

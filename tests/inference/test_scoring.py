@@ -7,8 +7,10 @@ from tests.kernels import require_kernels
 from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Engine, generate, score_targets
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.native.library import FORMS
 from allyouneed.symbols import END, START, UNKNOWN
 
@@ -18,7 +20,7 @@ TARGETS = [[8, 4], [7, 7, 7, 5], [], [9, 10]]
 
 def test_scores_equal_cross_entropy_of_each_pair_alone(tiny_model: Any) -> None:
     model = tiny_model().eval()
-    scores = score_targets(Engine(model), SOURCES, TARGETS, batch_tokens=14)
+    scores = score_targets(TorchEngine(model), SOURCES, TARGETS, batch_tokens=14)
     for source, target, score in zip(SOURCES, TARGETS, scores, strict=True):
         with torch.no_grad():
             logits = model.project(model(torch.tensor([[*source, END]]), torch.tensor([[START, *target]])))[0]
@@ -28,7 +30,7 @@ def test_scores_equal_cross_entropy_of_each_pair_alone(tiny_model: Any) -> None:
 
 
 def test_no_pairs_have_no_scores(tiny_model: Any) -> None:
-    assert score_targets(Engine(tiny_model()), [], []) == []
+    assert score_targets(TorchEngine(tiny_model()), [], []) == []
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,9 @@ def test_no_pairs_have_no_scores(tiny_model: Any) -> None:
 def test_the_kernels_find_what_pytorch_finds(tiny_model: Any, variant: dict[str, Any]) -> None:
     require_kernels()
     model = tiny_model(**variant)
-    found, expected = (score_targets(engine(model), SOURCES, TARGETS) for engine in (NativeEngine, Engine))
+    found, expected = (
+        score_targets(engine(model), SOURCES, TARGETS) for engine in (NativeEngine, TorchEngine)
+    )
     for score, target in zip(found, expected, strict=True):
         assert score.token_log_probs == pytest.approx(target.token_log_probs, abs=1e-5)
 

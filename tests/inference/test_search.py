@@ -2,18 +2,20 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import BeamSearch, Hypothesis, SearchRequest, length_penalty
+from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.plain_search import search_outputs
-from allyouneed.inference.selection import stable_top_k, top_log_probs
+from allyouneed.inference.search import BeamSearch, length_penalty
+from allyouneed.inference.selection import Continuation
+from allyouneed.inference.torch_selection import TensorDecoding, stable_top_k
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
 
 NORMALIZATIONS = ("gnmt", "average", "none")
@@ -22,40 +24,37 @@ Prefix = tuple[int, ...]
 LogitsOfPrefix = Callable[[int, Prefix], list[float]]
 
 
-class PrefixDecoding:
+class PrefixDecoding(TensorDecoding):
     """A decoding that keeps every prefix as it is, and looks its logits up in a function of it."""
-
-    candidates = None
 
     def __init__(self, beams: int, logits: LogitsOfPrefix) -> None:
         self.sentences: list[int] = []
         self.prefixes: list[list[Prefix]] = []
-        self.beams, self.logits = beams, logits
+        self.beams, self.logits_of = beams, logits
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """The first number of a source says which sentence it is."""
         self.sentences += [source[0] for source in sources]
         self.prefixes += [[()] * self.beams for _ in sources]
 
-    def step(self, tokens: Tensor) -> Tensor:
+    def logits(self, tokens: Any) -> Any:
         self.prefixes = [
             [(*prefix, token) for prefix, token in zip(prefixes, new, strict=True)]
             for prefixes, new in zip(self.prefixes, tokens.tolist(), strict=True)
         ]
-        return torch.tensor(
-            [
-                [self.logits(sentence, prefix[1:]) for prefix in prefixes]
-                for sentence, prefixes in zip(self.sentences, self.prefixes, strict=True)
-            ]
-        )
+        found = [
+            [self.logits_of(sentence, prefix[1:]) for prefix in prefixes]
+            for sentence, prefixes in zip(self.sentences, self.prefixes, strict=True)
+        ]
+        return torch.tensor(found)
 
-    def reorder(self, parents: Tensor) -> None:
+    def reorder(self, parents: Any) -> None:
         self.prefixes = [
             [prefixes[b] for b in beams]
             for prefixes, beams in zip(self.prefixes, parents.tolist(), strict=True)
         ]
 
-    def keep(self, sentences: Tensor) -> None:
+    def keep(self, sentences: Any) -> None:
         self.prefixes = [self.prefixes[s] for s in sentences.tolist()]
         self.sentences = [self.sentences[s] for s in sentences.tolist()]
 
@@ -95,8 +94,9 @@ def penalty(length: int, config: SearchConfig) -> float:
 
 def log_probs_of(logits: list[float]) -> dict[int, float]:
     """Token -> its log-probability, rounded as it is in search, so that ties are ties there too."""
-    values, ids = top_log_probs(torch.tensor([logits]), len(logits))
-    return dict(zip(ids[0].tolist(), values[0].tolist(), strict=True))
+    decoding = PrefixDecoding(1, random_logits(0, 1))
+    values, ids = decoding.choose(torch.tensor([[logits]]), Continuation(len(logits)))
+    return dict(zip(ids[0, 0].tolist(), values[0, 0].tolist(), strict=True))
 
 
 def ended_first(hypotheses: list[Hypothesis], max_length: int) -> list[Hypothesis]:

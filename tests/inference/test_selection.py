@@ -11,7 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import BeamSearch, Engine, Hypothesis, SearchRequest, generate
+from allyouneed.inference.beams import Hypothesis, SearchRequest
+from allyouneed.inference.generate import generate
+from allyouneed.inference.search import BeamSearch
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.symbols import END, START, UNKNOWN
 
 VOCAB_SIZE, MAX_LENGTH = 7, 4
@@ -60,7 +63,7 @@ def found(
     tiny_model: Any, prefix: Sequence[int] = (), constraint: Any = None, **rules: Any
 ) -> list[Hypothesis]:
     config = SearchConfig(beam_size=81, length_normalization="none", **rules)
-    engine = Engine(tiny_model(3, vocab_size=VOCAB_SIZE).eval())
+    engine = TorchEngine(tiny_model(3, vocab_size=VOCAB_SIZE).eval())
     search = BeamSearch(engine.start(81), config, n_best=81, constraint=constraint)
     with torch.no_grad():
         search.admit([SearchRequest(0, SOURCE, MAX_LENGTH, prefix)])
@@ -131,7 +134,7 @@ def test_a_penalty_multiplies_the_log_probability_of_tokens_that_were_written(
 
 
 def best_of(
-    engine: Engine, sentences: Sequence[SearchRequest], config: SearchConfig, size: int
+    engine: TorchEngine, sentences: Sequence[SearchRequest], config: SearchConfig, size: int
 ) -> list[list[int]]:
     """The best output of each, `size` sentences being searched at once."""
     search, waiting = BeamSearch(engine.start(config.beam_size), config), list(sentences)
@@ -145,7 +148,7 @@ def best_of(
 def test_rules_hold_for_each_sentence_of_a_batch_that_changes(tiny_model: Any) -> None:
     """Prefixes of different lengths, in a batch whose sentences join and leave, as each alone."""
     draw = random.Random(3)
-    engine = Engine(tiny_model(5, vocab_size=11).eval())
+    engine = TorchEngine(tiny_model(5, vocab_size=11).eval())
     config = SearchConfig(beam_size=3, min_length=4, no_repeat_ngram_size=2)
     sentences = [
         SearchRequest(
@@ -170,7 +173,7 @@ def test_where_nothing_may_be_written_the_output_is_empty_and_impossible(tiny_mo
             super().__init__()
             self.table[:] = False
 
-    engine = Engine(tiny_model(vocab_size=VOCAB_SIZE))
+    engine = TorchEngine(tiny_model(vocab_size=VOCAB_SIZE))
     for sampling in (False, True):
         config = SearchConfig(sampling=sampling)
         [[hypothesis]] = generate(engine, [[5, 4]], config, constraint=Nothing())
@@ -178,7 +181,7 @@ def test_where_nothing_may_be_written_the_output_is_empty_and_impossible(tiny_mo
 
 
 def test_samples_keep_the_rules_too(tiny_model: Any) -> None:
-    engine = Engine(tiny_model(3, vocab_size=VOCAB_SIZE))
+    engine = TorchEngine(tiny_model(3, vocab_size=VOCAB_SIZE))
     config = SearchConfig(sampling=True, max_length=MAX_LENGTH, min_length=3)
     [drawn] = generate(engine, [SOURCE[:-1]], config, n_best=200, constraint=Alternating(), prefixes=[[6]])
     for ids in (hypothesis.ids for hypothesis in drawn):

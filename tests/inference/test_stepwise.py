@@ -3,15 +3,20 @@
 import random
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from tests.inference.conftest import next_logits
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference import Batching, Ensemble, capture_attention, generate, score_targets
-from allyouneed.inference.engine import log_probs_of
-from allyouneed.inference.engine_choice import build_engine, build_engines, knows
+from allyouneed.inference.attention_weights import capture_attention
+from allyouneed.inference.engine_choice import build_engine, build_engines, unknown_part
+from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import generate
+from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.search_plan import Batching
 from allyouneed.inference.stepwise import StepwiseEngine
 from allyouneed.model.architectures import ARCHITECTURES
 from allyouneed.model.encoder_decoder import StepwiseModel
@@ -59,44 +64,46 @@ def test_steps_equal_the_whole_prefix_while_sentences_join_and_leave(model: Step
             [[*prefix, token] for prefix, token in zip(beams, new, strict=True)]
             for beams, new in zip(prefixes, tokens, strict=True)
         ]
-        logits = decoding.step(torch.tensor(tokens))
+        logits = next_logits(decoding, tokens)
         for beams, source, found in zip(prefixes, sources, logits, strict=True):
             hidden = model(torch.tensor([source] * num_beams), torch.tensor(beams))
             torch.testing.assert_close(found, model.project(hidden[:, -1]))
         parents = [[draw.randrange(num_beams) for _ in beams] for beams in prefixes]
-        decoding.reorder(torch.tensor(parents))
+        decoding.reorder(np.array(parents))
         prefixes = [[beams[b] for b in new] for beams, new in zip(prefixes, parents, strict=True)]
         if position in (5, 18):
             kept = [2, 0, 3, 2] if position == 5 else [1, 2, 1]
-            decoding.keep(torch.tensor(kept))
+            decoding.keep(np.array(kept))
             prefixes, sources = [prefixes[s] for s in kept], [sources[s] for s in kept]
         if position in (6, 12, 19):
             admitted = [[6, 6, 5, END], [9, 10, 4, 5, 7, 8, END]]
             decoding.admit(admitted)
             prefixes += [[[] for _ in range(num_beams)] for _ in admitted]
             sources += admitted
-    decoding.keep(torch.tensor([], dtype=torch.int64))
+    decoding.keep(np.array([], np.int64))
     decoding.admit([[5, END]])
-    assert decoding.step(torch.full((1, num_beams), START)).shape == (1, num_beams, 11)
+    assert next_logits(decoding, np.full((1, num_beams), START)).shape == (1, num_beams, 11)
 
 
 def test_steps_compute_no_weight_and_the_model_stays_as_it_was(model: StepwiseModel) -> None:
     names = set(model.state_dict())
     engine = build_engine(model)
-    assert {id(parameter) for parameter in engine.model.parameters()} == {id(p) for p in model.parameters()}
+    assert {id(parameter) for parameter in engine.models[0].parameters()} == {
+        id(p) for p in model.parameters()
+    }
     convolutions = [part for part in model.modules() if isinstance(part, Convolution)]
-    of_engine = [part for part in engine.model.modules() if isinstance(part, Convolution)]
+    of_engine = [part for part in engine.models[0].modules() if isinstance(part, Convolution)]
     assert len(of_engine) == len(convolutions)
     assert all(part.frozen is not None for part in of_engine)
     assert all(part.frozen is None for part in convolutions), "it may be trained further"
-    assert set(model.state_dict()) == set(engine.model.state_dict()) == names
+    assert set(model.state_dict()) == set(engine.models[0].state_dict()) == names
 
 
 def test_none_can_be_kept_before_any_is_admitted(model: StepwiseModel) -> None:
     decoding = StepwiseEngine(model).start(2)
-    decoding.keep(torch.empty(0, dtype=torch.int64))
+    decoding.keep(np.empty(0, np.int64))
     decoding.admit([[5, END]])
-    assert decoding.step(torch.full((1, 2), START)).shape[:2] == (1, 2)
+    assert next_logits(decoding, np.full((1, 2), START)).shape[:2] == (1, 2)
 
 
 def test_answers_do_not_depend_on_batch_size_or_order(model: StepwiseModel) -> None:
@@ -127,9 +134,8 @@ def test_the_score_of_an_output_is_that_of_forced_decoding(model: StepwiseModel)
     assert ended or len(best.ids) == len(source) + 1 + 8
     written = torch.tensor([[START, *best.ids]])
     hidden = model(torch.tensor([[*source, END]]), written)[0]
-    expected = log_probs_of(
-        torch.tensor([*best.ids, END]), hidden, model.project, model.config.target_vocab_size
-    )
+    rows = model.project(hidden).log_softmax(dim=-1)
+    expected = rows.gather(1, torch.tensor([*best.ids, END])[:, None])[:, 0]
     assert scored.token_log_probs == pytest.approx(expected.tolist(), abs=1e-5)
 
 
@@ -147,16 +153,16 @@ def test_an_ensemble_of_a_rival_and_a_transformer_has_the_mean_probability(
         probabilities.append(logits[0, 0].softmax(-1))
     decoding = ensemble.start(2)
     decoding.admit([[5, 7, END]])
-    found = decoding.step(torch.full((1, 2), START))[0, 0].exp()
+    found = next_logits(decoding, np.full((1, 2), START))[0, 0].exp()
     torch.testing.assert_close(found, sum(probabilities) / 2, atol=1e-5, rtol=1e-4)
     [[best]] = generate(ensemble, [[5, 7]], SearchConfig(length_normalization="none"))
     assert best.score == pytest.approx(score_targets(ensemble, [[5, 7]], [best.ids])[0].log_prob, abs=1e-4)
 
 
 def test_bfloat16_is_computed_and_int8_refused(model: StepwiseModel) -> None:
-    assert not knows(model)
+    assert unknown_part(model) is not None
     engine = build_engine(model.float(), "bfloat16")
-    assert next(engine.model.parameters()).dtype == torch.bfloat16
+    assert next(engine.models[0].parameters()).dtype == torch.bfloat16
     [hypotheses] = generate(engine, [[5, 7]], SearchConfig(max_extra_tokens=5))
     assert hypotheses[0].score > -20
     with pytest.raises(UsageError, match="do not support a part of this model"):

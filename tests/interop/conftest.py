@@ -13,8 +13,8 @@ from torch import nn
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.model import Transformer
 from allyouneed.model.embedding import Embeddings
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 

@@ -14,7 +14,7 @@ from allyouneed import load_translator
 from allyouneed.errors import ModelError
 from allyouneed.interop import ctranslate2
 from allyouneed.interop.exporting import FORMATS, export_model
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 
 require_packages("ctranslate2")

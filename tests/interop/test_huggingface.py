@@ -17,7 +17,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop import huggingface
 from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 

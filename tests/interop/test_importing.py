@@ -30,13 +30,13 @@ from allyouneed.cli.program import main
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.inference.engine import Engine
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.interop import from_marian
 from allyouneed.interop.exporting import export_model
 from allyouneed.interop.importing import FORMATS, import_model
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.runs.loading import load_for, model_of
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.storage.publish import read_manifest
@@ -190,7 +190,7 @@ def differences(model: Path, name: str) -> list[float]:
     """The differences from log-probabilities that Marian itself gave, relative below -1."""
     expected = json.loads((FIXTURES / "expected.json").read_bytes())[name]
     pairs = [[each[side] for each in expected] for side in ("source", "target")]
-    found = score_targets(Engine(model_of(load_for(model, TRANSLATION))), *pairs)
+    found = score_targets(TorchEngine(model_of(load_for(model, TRANSLATION))), *pairs)
     return [
         abs(ours - theirs) / max(1, abs(theirs))
         for scored, each in zip(found, expected, strict=True)

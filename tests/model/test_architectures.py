@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 
 
 @pytest.mark.parametrize("training", [False, True])

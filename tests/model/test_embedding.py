@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from allyouneed.model.embedding import Embeddings, Role
+from allyouneed.config.model import Role
+from allyouneed.model.embedding import Embeddings
 
 ROLES: tuple[Role, ...] = ("source", "target", "output")
 

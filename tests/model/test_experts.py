@@ -9,7 +9,7 @@ from torch import nn
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.errors import UsageError
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 from allyouneed.model.experts import Experts, chosen_with_probability, squared_variation
 
 

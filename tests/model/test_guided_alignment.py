@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 from allyouneed.model.attention import scaled_dot_products
 from allyouneed.model.guided_alignment import GuidedAttention, alignment_loss
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 
 D = 64
 D_FF = 160

@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.masks import PackedIds, PackedMask, causal_mask, pack, padding_mask
+from allyouneed.model.transformer import Transformer
 
 
 def test_padding_is_closed_and_the_first_position_is_always_open() -> None:

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from allyouneed.config.model import ModelConfig, Reach
-from allyouneed.model import Transformer
 from allyouneed.model.attention import (
     AdditiveCompatibility,
     AttentionFunction,
@@ -23,6 +22,7 @@ from allyouneed.model.attention import (
 )
 from allyouneed.model.masks import PackedMask, pack
 from allyouneed.model.neighbourhood import NeighbourhoodMask
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import PADDING
 
 FORMS: dict[str, AttentionFunction] = {

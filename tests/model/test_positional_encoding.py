@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions, sinusoids
+from allyouneed.model.position_tables import sinusoids
+from allyouneed.model.positional_encoding import LearnedPositions, SinusoidalPositions
 
 
 @pytest.mark.parametrize("position", [0, 1, 2, 39, 511, 3000])
@@ -34,14 +35,14 @@ def test_a_shift_is_one_linear_map_of_every_position(shift: int) -> None:
         rotations.append(
             torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
         )
-    encoding = sinusoids(300, d_model)
+    encoding = torch.from_numpy(sinusoids(300, d_model))
     shifted = encoding[:200] @ torch.block_diag(*rotations).T
     torch.testing.assert_close(shifted, encoding[shift : shift + 200], atol=2e-6, rtol=0)
 
 
 def test_the_table_grows_with_the_longest_sequence_and_stays_the_same() -> None:
     positions = SinusoidalPositions(6)
-    expected = sinusoids(3000, 6)
+    expected = torch.from_numpy(sinusoids(3000, 6))
     assert torch.equal(positions(5), expected[:5])
     assert torch.equal(positions(2990), expected[:2990])
     assert torch.equal(positions(7), expected[:7])

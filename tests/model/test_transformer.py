@@ -11,11 +11,11 @@ from torch.nn import functional
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import PRESETS
-from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import AddAndNorm
 from allyouneed.model.masks import padding_mask
+from allyouneed.model.transformer import Transformer
 
 VOCAB_SIZE = 17
 D_K, D_V = 5, 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.model import build_model, outline_model
+from allyouneed.model.architectures import build_model, outline_model
 from allyouneed.model.weights import model_from_weights
 
 
@@ -58,7 +58,7 @@ def test_models_from_weights_import_no_compiler() -> None:
 import sys
 from pathlib import Path
 import torch
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 from allyouneed.model.weights import model_from_weights
 from tests.model.conftest import KINDS, small
 

@@ -4,8 +4,7 @@ import torch
 from tests.native.cases import Case
 from tests.native.references import WIDTHS, random
 
-from allyouneed.native.gradient_kernels import TYPES
-from allyouneed.native.library import form_of
+from allyouneed.native.gradient_kernels import TYPES, form_of
 
 _NUM_ROWS = 70
 _SIZES = 1, 33, 40_001

@@ -5,10 +5,10 @@ import math
 from tests.native.cases import Address, Case
 from tests.native.driver import Layouts
 from tests.native.references import SHAPES, largest_values, product, random
+from tests.native.with_tensors import packed
 from torch import Tensor
 
 from allyouneed.native.library import FORMS
-from allyouneed.native.linear import pack
 
 NUM_ROWS = 19
 
@@ -42,8 +42,8 @@ def linear_case(layouts: Layouts, x: Tensor, weight: Tensor, form: str, *, relu:
 def linear_structure(
     case: Case, layouts: Layouts, form: str, weight: Tensor, bias: Tensor, *, relu: bool = False
 ) -> Address:
-    packed = pack(weight, bias, form, layouts[form])
-    tensors = {name: case.tensor(tensor) for name, tensor in packed._asdict().items()}
+    panels = packed(weight, bias, form, layouts[form])
+    tensors = {name: case.tensor(tensor) for name, tensor in panels.items()}
     return case.structure(
         "linear",
         num_inputs=weight.size(1),

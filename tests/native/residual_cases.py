@@ -7,7 +7,7 @@ from tests.native.references import NORM, SUMS, WIDTHS, random
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.native.library import form_of
+from allyouneed.native.gradient_kernels import form_of
 
 _NUM_ROWS = 150
 """More than two chunks of rows."""

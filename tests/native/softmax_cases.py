@@ -5,8 +5,7 @@ from tests.native.cases import Address, Case
 from tests.native.references import LOG_PROBS, VOCABULARIES, WIDTHS, logits_case, random
 from torch import Tensor
 
-from allyouneed.native.gradient_kernels import TYPES
-from allyouneed.native.library import form_of
+from allyouneed.native.gradient_kernels import TYPES, form_of
 
 _SCALE = 0.3
 _SHAPE = 3, 2, 5

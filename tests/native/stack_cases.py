@@ -29,16 +29,16 @@ from tests.native.stack_references import (
 )
 from torch import Tensor, nn
 
-from allyouneed.inference.native_layers import PositionTables
-from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.model.embedding import Role
+from allyouneed.config.model import Role
+from allyouneed.inference.native_layers import Packer
+from allyouneed.inference.stored_model import StoredModel
 from allyouneed.model.feed_forward import FeedForward
 from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
 from allyouneed.model.relative_positions import LinearBiases
 from allyouneed.model.ssru import SSRU
 from allyouneed.native.library import FORMS
 from allyouneed.native.stack import ACTIVATIONS
-from allyouneed.symbols import START
+from allyouneed.symbols import NEVER_PRODUCED, START
 
 
 def stack_cases(target: Target, references: list[StackReference]) -> list[Case]:
@@ -177,9 +177,14 @@ class StackCase:
 
     def _added(self, case: Case, role: Role, length: int) -> dict[str, Address]:
         """What is added at each position."""
-        tables = PositionTables(self._model, role).covering(length)
+        packer = Packer(StoredModel.of(self._model), "float32", 1)
+        tables = packer.positions(role).covering(length)
         each = {"encodings": tables.encodings, "angles": tables.angles}
-        return {name: case.tensor(table[:length]) for name, table in each.items() if table is not None}
+        return {
+            name: case.tensor(torch.from_numpy(table[:length]))
+            for name, table in each.items()
+            if table is not None
+        }
 
     def _layers(self, role: Role) -> "Sequence[EncoderLayer]":
         stack = self._model.encoder if role == "source" else self._model.decoder

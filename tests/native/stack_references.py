@@ -12,13 +12,12 @@ from tests.native.references import NEAR_A_TIE, STACK, mixed, random, rounded
 from tests.tiny import TinyModel
 from torch import Tensor, nn
 
+from allyouneed.config.model import Role
 from allyouneed.inference.beams import NOTHING, Beams, SearchRules
-from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.model import Transformer
 from allyouneed.model.attention import CrossAttention, SelfAttention
-from allyouneed.model.embedding import Role
 from allyouneed.model.layers import DecoderLayer
-from allyouneed.symbols import END, START, UNKNOWN
+from allyouneed.model.transformer import Transformer
+from allyouneed.symbols import END, NEVER_PRODUCED, START, UNKNOWN
 
 VOCAB_SIZE, D_MODEL = 11, 20
 LENGTHS, SOURCE_LENGTHS = (9, 1, 5), (4, 7, 2)

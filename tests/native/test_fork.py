@@ -12,9 +12,9 @@ import os, signal, sys
 import torch
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 
 torch.manual_seed(1)
 sizes = dict(num_layers=1, d_model=64, d_ff=80)

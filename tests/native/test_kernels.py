@@ -25,11 +25,11 @@ from tests.native.references import (
     norm_case,
     normed_sum,
 )
+from tests.native.with_tensors import Heads, stored_rows, top_log_probs
 from torch import Tensor, nn
 from torch.nn import functional
 
-from allyouneed.native.attention_kernels import Heads, KeysValues, Rows
-from allyouneed.native.kernels import top_log_probs
+from allyouneed.native.attention_kernels import KeysValues, Rows
 from allyouneed.native.library import FORMS, library
 from allyouneed.native.stack import ACTIVATIONS, Norm
 from allyouneed.symbols import END
@@ -53,7 +53,7 @@ def attend(queries: Tensor, stored: Tensor, rows: Rows, heads: Heads, threads: i
 
 def add_norm(x: Tensor, y: Tensor | None, norm: nn.LayerNorm, threads: int = 1) -> Tensor:
     out = torch.empty_like(x)
-    structure = Norm(norm.weight.detach(), norm.bias.detach(), norm.eps).structure()
+    structure = Norm(norm.weight.detach().numpy(), norm.bias.detach().numpy(), norm.eps).structure()
     terms = x.data_ptr(), None if y is None else y.data_ptr()
     library().add_norm(*x.shape, *terms, ctypes.addressof(structure), out.data_ptr(), threads)
     return out
@@ -61,9 +61,7 @@ def add_norm(x: Tensor, y: Tensor | None, norm: nn.LayerNorm, threads: int = 1) 
 
 def stored(heads: Heads, *parts: Tensor) -> Tensor:
     """Rows of keys and values."""
-    rows = heads.room(len(parts[0]))
-    heads.store(torch.cat(parts, dim=1), rows)
-    return rows
+    return stored_rows(heads, torch.cat(parts, dim=1))
 
 
 def rows_of(lists: list[list[int]], group: int = 1, positions: Tensor | None = None) -> Rows:
@@ -94,7 +92,7 @@ def test_tables_grow_and_are_tidied_without_a_change_of_rows(form: str) -> None:
         first = table.reserve(1)
         assert first == row
         for layer in range(2):
-            table.store(layer, keys_values[row : row + 1] + layer, first)
+            table.store(layer, (keys_values[row : row + 1] + layer).numpy(), first)
     table.keep(torch.tensor([7, 3, 22]).numpy())
     assert table.num_rows == 3
     addresses = (ctypes.c_void_p * 2).from_address(table.addresses)

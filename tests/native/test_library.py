@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.native.with_tensors import PackedLinear
 
 from allyouneed.cli.program import main
 from allyouneed.native import compiler as compiler_of_kernels
 from allyouneed.native import isa
 from allyouneed.native.compiler import compile_library
 from allyouneed.native.library import available, found, instructions, library, library_for
-from allyouneed.native.linear import PackedLinear
 
 PATH = os.environ.get("PATH", "")
 REMEMBERING = """#!/bin/sh

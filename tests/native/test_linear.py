@@ -5,10 +5,11 @@ import math
 import pytest
 import torch
 from tests.native.references import SHAPES, largest_values, product, random
+from tests.native.with_tensors import PackedLinear, packed
 from torch import Tensor
 
 from allyouneed.native.library import FORMS
-from allyouneed.native.linear import PackedLinear, layout_of, pack
+from allyouneed.native.linear import layout_of
 
 
 @pytest.fixture(params=FORMS)
@@ -70,8 +71,8 @@ def test_where_pairs_of_products_are_added_in_16_bits_two_weights_add_up_to_128_
     layout.values, layout.pairs = 4, 1  # as on x86 without VNNI
     halves = random(300, 259, seed=4).mul(20).round() / 2  # many lie between two steps
     for weight in (random(300, 259), halves, torch.full((3, 64), -0.7), largest_values()[1]):
-        packed = pack(weight, torch.zeros(len(weight)), "int8", layout).weight
-        sums = packed.int().unflatten(-1, (2, 2)).sum(dim=-1).abs()
+        panels = packed(weight, torch.zeros(len(weight)), "int8", layout)["weight"]
+        sums = panels.int().unflatten(-1, (2, 2)).sum(dim=-1).abs()
         assert 127 <= sums.amax() <= 128
 
 

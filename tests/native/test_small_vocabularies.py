@@ -3,13 +3,13 @@
 import pytest
 import torch
 from tests.kernels import require_kernels
+from tests.native.with_tensors import top_log_probs
 from tests.tiny import TinyModel
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import SearchRequest
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.search import BeamSearch
-from allyouneed.native.kernels import top_log_probs
 from allyouneed.symbols import END, SENTINEL
 
 

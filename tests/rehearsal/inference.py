@@ -15,14 +15,16 @@ from tests.tiny import TinyModel
 
 from allyouneed.cli.program import main
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference import Engine, generate
 from allyouneed.inference.attention_weights import capture_attention
 from allyouneed.inference.beams import Hypothesis, SearchRequest
+from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.ensemble import Ensemble
+from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import BeamSearch
-from allyouneed.model import EncoderDecoder
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.symbols import END
 from allyouneed.training.averaging import average
 
@@ -53,7 +55,7 @@ def assert_same(found: Sequence[list[Hypothesis]], expected: Sequence[list[Hypot
 def test_a_search_finds_what_the_cpu_finds(formats: Rehearsal, tiny_model: TinyModel, name: str) -> None:
     model, config = tiny_model().eval(), SearchConfig(max_extra_tokens=10, **SEARCHES[name])
     options: dict[str, Any] = {"n_best": 1 if name == "greedy" else 2, "prefixes": [[4], [], [5, 6], []]}
-    expected = list(generate(Engine(model), SOURCES, config, **options))
+    expected = list(generate(TorchEngine(model), SOURCES, config, **options))
     assert_same(list(generate(engine_on(formats, model), SOURCES, config, **options)), expected)
 
 
@@ -87,7 +89,7 @@ def test_a_step_of_beam_search_waits_for_ties_scores_and_tokens_only(rehearsal: 
 
 def test_an_ensemble_finds_what_the_cpu_finds(rehearsal: Rehearsal, tiny_model: TinyModel) -> None:
     models, config = [tiny_model(seed).eval() for seed in (0, 1)], SearchConfig(max_extra_tokens=6)
-    expected = list(generate(Ensemble([Engine(model) for model in models]), SOURCES, config))
+    expected = list(generate(Ensemble([TorchEngine(model) for model in models]), SOURCES, config))
     here = Ensemble([engine_on(rehearsal, model) for model in models])
     assert_same(list(generate(here, SOURCES, config)), expected)
 

@@ -20,7 +20,8 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Batch, make_batch
 from allyouneed.hardware.machine import environment, matmul_peak
 from allyouneed.hardware.memory import memory_bytes
-from allyouneed.model import EncoderDecoder, build_model
+from allyouneed.model.architectures import build_model
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.experts import Experts
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log

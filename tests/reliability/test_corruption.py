@@ -11,8 +11,9 @@ import pytest
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
 from allyouneed.runs.loading import model_of
-from allyouneed.storage.checkpoint import load_checkpoint, load_training_state
+from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.training_state import load_training_state
 from allyouneed.training.optimizer import build_optimizer
 
 if TYPE_CHECKING:

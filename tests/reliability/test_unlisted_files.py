@@ -17,9 +17,9 @@ from allyouneed.errors import ModelError
 from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.exporting import export_model
 from allyouneed.preparation.prepared_data import PreparedData
-from allyouneed.storage.checkpoint import load_training_state, save_training_state
 from allyouneed.storage.publish import MANIFEST
 from allyouneed.storage.run_directory import resolve_model
+from allyouneed.storage.training_state import load_training_state, save_training_state
 
 
 def unlist(directory: Path, name: str) -> None:

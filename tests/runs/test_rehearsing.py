@@ -14,7 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from allyouneed import RunConfig, train
 from allyouneed.data.batch_plans import make_batch, plan_epoch
 from allyouneed.errors import DiskError, LockedError, UsageError
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs import rehearsing as rehearsal_module
 from allyouneed.runs.rehearsing import Rehearsal, about, rehearse

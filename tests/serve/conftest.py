@@ -9,7 +9,6 @@ from typing import Any
 
 import httpx
 import pytest
-import torch
 import uvicorn
 from tests.cli.conftest import run_command  # noqa: F401 - a fixture of the commands
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -19,7 +18,7 @@ from allyouneed.serve.models import ModelSource, ServedModel, load_models
 from allyouneed.serve.process import DecodingThreads, configured, serving
 from allyouneed.serve.service import Service
 
-DECODING = DecodingThreads(number=2, batch_tokens=8_192, device=torch.device("cpu"))
+DECODING = DecodingThreads(number=2, batch_tokens=8_192, device="cpu")
 SETTINGS = ServerSettings(most_wait_seconds=PATIENCE_SECONDS, request_seconds=PATIENCE_SECONDS)
 
 StartServer = Callable[..., str]
@@ -33,7 +32,7 @@ def models(toy_model: Path, toy_parser: Path) -> list[ServedModel]:
         ModelSource(toy_model, ("de", "fr")),
         ModelSource(toy_parser),
     ]
-    loaded = load_models(sources, torch.device("cpu"))
+    loaded = load_models(sources, "cpu")
     return [replace(model, name=name) for model, name in zip(loaded, ("ende", "defr", "trees"), strict=True)]
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import httpx
 import pytest
 import tomli_w
-import torch
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.cli.program import app
@@ -214,7 +213,7 @@ def test_every_option_reaches_the_server(
         trusted_proxies=("10.0.0.1", "fd00::/8"),
         requests_per_second=17.0,
     )
-    assert made == DecodingThreads(15, 16, torch.device("cpu"))
+    assert made == DecodingThreads(15, 16, "cpu")
     assert log_format == "json"
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-import torch
 from tests.patience import wait_in_loop
 from tests.serve.conftest import DECODING, SETTINGS
 
@@ -31,7 +30,7 @@ from allyouneed.serve.service import Service
 from allyouneed.storage.run_directory import resolve_model
 
 Result = TypeVar("Result")
-CPU = torch.device("cpu")
+CPU = "cpu"
 
 
 def run(work: Awaitable[Result]) -> Result:
@@ -346,7 +345,7 @@ def test_a_direction_on_the_command_line() -> None:
 
 
 def test_a_model_that_does_not_know_its_languages_wants_them(toy_model: Path, toy_parser: Path) -> None:
-    cpu = torch.device("cpu")
+    cpu = "cpu"
     with pytest.raises(UsageError, match=r"does not know its languages; name them: --direction en-de="):
         load_models([ModelSource(toy_model)], cpu)
     names = [model.name for model in load_models([ModelSource(toy_parser), ModelSource(toy_parser)], cpu)]
@@ -446,7 +445,7 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
     looks: list[str] = []
     told: list[str] = []
 
-    def look(model: ServedModel, device: torch.device) -> ServedModel | None:
+    def look(model: ServedModel, device: str) -> ServedModel | None:
         looks.append(str(len(looks)))
         if len(looks) == 20:
             raise MemoryError("no memory")

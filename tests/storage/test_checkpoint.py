@@ -11,18 +11,13 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError
-from allyouneed.model import Transformer
-from allyouneed.model.weights import load_weights
+from allyouneed.model.transformer import Transformer
+from allyouneed.model.weights import Weights, load_weights
 from allyouneed.runs.loading import model_of
-from allyouneed.storage.checkpoint import (
-    Weights,
-    load_checkpoint,
-    load_training_state,
-    read_tensors,
-    save_checkpoint,
-    save_training_state,
-)
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.publish import publish_directory
+from allyouneed.storage.tensor_files import read_tensors
+from allyouneed.storage.training_state import load_training_state, save_training_state
 from allyouneed.training.optimizer import build_optimizer
 
 ATTACHMENTS = {"source_tokenizer.json": b'{"a": 1}', "target_tokenizer.json": b"\x00\xff"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from allyouneed.inference import AttentionWeights
+from allyouneed.inference.attention_weights import AttentionWeights
 from allyouneed.tasks.attention_figures import Form, draw_lines, head_colour
 from allyouneed.tasks.attention_maps import AttendedText, Attention, Selection, Word
 

@@ -67,7 +67,7 @@ def test_another_layer_or_head_can_be_said_to_align(toy_model: Path) -> None:
         translator.config = translator.config.replace(search={"alignment_head": head})
         shown = translator.attention("sun sees moon", "nuso seeso noomo")
         assert shown.alignment == align_words(
-            align(shown.weights.cross[0, head - 1][:, :-1]),
+            align(shown.weights.cross[0, head - 1][:, :-1].numpy()),
             shown.source.word_of_piece,
             shown.written.word_of_piece,
         )
@@ -78,7 +78,7 @@ def test_another_layer_or_head_can_be_said_to_align(toy_model: Path) -> None:
 
 def test_a_source_without_end_symbol_is_shown_without_it(toy_model: Path) -> None:
     translator = load_translator(toy_model)
-    (model,) = translator._models
+    (model,) = translator.engine.models
     model.config = model.config.model_copy(update={"source_end": False})
     (translation,) = translator.translate(["sun sees moon"], alignments=True)
     assert translator.attention("sun sees moon").alignment == translation.alignment
@@ -126,7 +126,7 @@ def test_too_many_weights_for_a_page_are_refused_before_they_are_computed(
         monkeypatch.setattr("allyouneed.tasks.attention_maps.MOST_WEIGHTS", most)
         with contextlib.ExitStack() as stack:
             if is_refused:
-                monkeypatch.setattr("allyouneed.tasks.translation.translator.capture_attention", None)
+                monkeypatch.setattr("allyouneed.inference.attention_weights.capture_attention", None)
                 stack.enter_context(pytest.raises(DataError, match=f"would hold {num_weights:,} weights"))
             assert translator.attention("sun sees moon", for_page=True).written == shown.written
 

@@ -7,9 +7,10 @@ import torch
 
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
+from allyouneed.model.weights import Weights
 from allyouneed.runs.loading import model_of
-from allyouneed.storage.checkpoint import Weights, load_checkpoint, save_checkpoint
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.training.averaging import average, last_checkpoints

@@ -9,7 +9,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.data.batch_plans import Batch
-from allyouneed.model import Transformer, build_model
+from allyouneed.model.architectures import build_model
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import PADDING
 from allyouneed.training.flops import pairs_in_reach, training_flops
 from allyouneed.training.update import accumulate_gradient

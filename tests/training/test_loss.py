@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import make_batch
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as of_gradients
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING

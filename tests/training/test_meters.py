@@ -10,9 +10,9 @@ from torch.nn import functional
 
 from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.hardware.energy import EnergyMeter
-from allyouneed.inference.engine import Engine
 from allyouneed.inference.scoring import score_targets
-from allyouneed.model import Transformer
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, read_log
 from allyouneed.symbols import END, START
@@ -230,7 +230,7 @@ def test_the_validation_loss_is_that_of_forced_decoding(model: Transformer, corp
     assert corpus.valid is not None
     store, indices = corpus.valid, range(corpus.valid.num_pairs)
     scores = score_targets(
-        Engine(model),
+        TorchEngine(model),
         [store.source.sentence(i).tolist() for i in indices],
         [store.target.sentence(i).tolist() for i in indices],
     )

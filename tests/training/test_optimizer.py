@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from allyouneed.config.presets import base, big
 from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.errors import DivergedError, UsageError
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.training.optimizer import (

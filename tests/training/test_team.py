@@ -23,7 +23,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import make_batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.processor import features
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.training import team as team_module

@@ -16,7 +16,7 @@ from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DataError, DivergedError, ModelError
 from allyouneed.hardware.machine import environment
-from allyouneed.model import EncoderDecoder
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.publish import sha256_of

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from allyouneed.config.run import Precision, RunConfig, TrainingConfig
 from allyouneed.data.batch_plans import Batch, make_batch
 from allyouneed.hardware.devices import resolve_precision
-from allyouneed.model import Transformer
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm, Combine
+from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update

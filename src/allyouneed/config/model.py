@@ -46,6 +46,16 @@ _ARCHITECTURES_THAT_KNOW = {
 """Setting -> architectures that support it; the others reject it. Unused sizes are ignored instead."""
 
 
+Role = Literal["source", "target", "output"]
+
+TYING: dict[str, dict[Role, str]] = {
+    "all": {"source": "shared", "target": "shared", "output": "shared"},
+    "target": {"source": "source", "target": "target", "output": "target"},
+    "none": {"source": "source", "target": "target", "output": "output"},
+}
+"""`ModelConfig.tied_embeddings` -> role -> name of its matrix; roles with one name share one parameter."""
+
+
 class ModelConfig(Config):
     """Architecture (paper 3)."""
 

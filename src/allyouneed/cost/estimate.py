@@ -8,7 +8,7 @@ from allyouneed.config.fidelity import Deviation, deviations, nearest_of_paper, 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
-from allyouneed.model import outline_model
+from allyouneed.model.architectures import outline_model
 from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.training.flops import pairs_in_reach, training_flops
 from allyouneed.training.optimizer import moments_per_weight

@@ -2,23 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import cast
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-from torch.nn import functional
+import numpy as np
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
-from allyouneed.inference.engine import pad
-from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.model.layers import DecoderLayer
-from allyouneed.model.masks import padding_mask
-from allyouneed.symbols import END, START
+from allyouneed.inference.engine import Engine
+from allyouneed.native.arrays import Float32
 
 Links = list[tuple[int, int]]
 """Aligned positions (source, target), from 0, ascending."""
@@ -43,63 +35,12 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
     return (layer or min(last, max(2, last - 1))) - 1, heads
 
 
-class SourceAttention:
-    """Attention of each target token to each source token, from one layer of the decoder.
-
-    Layer and head count from 1; see `alignment_heads` for the defaults.
-
-    Raises:
-        UsageError: The model has no such layer or head.
-    """
-
-    def __init__(self, model: Transformer, layer: int | None = None, head: int | None = None) -> None:
-        self._model = model
-        self._layer, self._heads = alignment_heads(model.config, layer, head)
-
-    def __call__(
-        self, source: Sequence[int], targets: Sequence[Sequence[int]]
-    ) -> list[Float[Tensor, "written source_len"]]:
-        """Compute the weights of each target: a row per token and end symbol, a column per source token.
-
-        The column of the source's end symbol is left out, so rows sum to less than 1. Sources are computed
-        one at a time because the last bits of the weights depend on the shape of the batch. Source and
-        targets have no end symbols.
-        """
-        model = self._model
-        device = next(model.parameters()).device
-        ids = model.read_of(pad([[*source, END]], device))
-        # An output cut at the last learned position has none for the next step, whose row is then zero.
-        most = model.config.max_positions if model.config.positions == "learned" else None
-        written = pad([[START, *target][:most] for target in targets], device)
-        memory = model.encode(ids).expand(len(targets), -1, -1)
-        source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
-        x = model.embed("target", written)
-        *below, layer = cast("list[DecoderLayer]", list(model.decoder))[: self._layer + 1]
-        for each in below:
-            x = each(x, memory, target_mask, source_mask)
-        recorded: list[Tensor] = []
-
-        def record(x: Tensor) -> Tensor:
-            attention = layer.cross_attention
-            key, _ = attention.project_memory(memory)
-            recorded.append(attention.plain.weights(attention.project_query(x), key, source_mask))
-            return x
-
-        layer.forward_with(x, partial(layer.self_attention, mask=target_mask), record)
-        weights = recorded[0][:, self._heads].float().mean(dim=1)
-        missing = 1 + max(map(len, targets)) - weights.size(1)
-        weights = functional.pad(weights, (0, 0, 0, missing))
-        return [
-            rows[: len(target) + 1, :-1].cpu() for rows, target in zip(weights, targets, strict=True)
-        ]  # (target_len + 1, source_len) each
-
-
 def looking_back(
-    models: Sequence[EncoderDecoder], config: SearchConfig, n_best: int
+    engine: Engine, config: SearchConfig, n_best: int
 ) -> Callable[[Sequence[int], list[Hypothesis]], list[Hypothesis]]:
     """Make the function that adds alignments and coverage penalties to finished hypotheses.
 
-    The models are in evaluation mode when the function is called; the attention of several is averaged.
+    The engine is ready when the function is called; the attention of several models is averaged.
 
     Returns:
         A function of a source, with its end symbol, and its hypotheses. It returns the `n_best` by score with
@@ -109,23 +50,31 @@ def looking_back(
         UsageError: A model has no such layer or head, or alignments or a coverage penalty are requested of
             a model that is not a Transformer.
     """
-    transformers = [model for model in models if isinstance(model, Transformer)]
-    if (config.alignments or config.coverage_penalty) and len(transformers) < len(models):
+    layer, head = config.alignment_layer, config.alignment_head
+    if not (config.alignments or config.coverage_penalty):
+        if layer or head:
+            alignment_heads(engine.config, layer, head)
+        return lambda source, found: found
+    from allyouneed.hardware.devices import PYTORCH_THREADS
+    from allyouneed.inference.source_attention import SourceAttention
+    from allyouneed.model.transformer import Transformer
+
+    transformers = [model for model in engine.models if isinstance(model, Transformer)]
+    if len(transformers) < len(engine.models):
         raise UsageError(
             "alignments and coverage_penalty look into the attention of a Transformer; leave them out "
             "for a model of another architecture",
             settings=["alignments", "coverage_penalty"],
         )
     attentions = [
-        SourceAttention(model, config.alignment_layer, config.alignment_head) for model in transformers
+        SourceAttention(model, *alignment_heads(model.config, layer, head)) for model in transformers
     ]
 
     def look_back(source: Sequence[int], found: list[Hypothesis]) -> list[Hypothesis]:
-        if not found or not (config.alignments or config.coverage_penalty):
-            return found
         targets = [hypothesis.ids for hypothesis in found]
-        of_models = [attention(source[:-1], targets) for attention in attentions]
-        weights = [torch.stack(of_target).mean(dim=0) for of_target in zip(*of_models, strict=True)]
+        with PYTORCH_THREADS.limited_to(1):  # as workers share the cores
+            of_models = [attention(source[:-1], targets) for attention in attentions if targets]
+        weights = [np.stack(of_target).mean(axis=0) for of_target in zip(*of_models, strict=True)]
         scored = [
             replace(
                 hypothesis,
@@ -139,18 +88,19 @@ def looking_back(
     return look_back
 
 
-def coverage_penalty(weights: Float[Tensor, "written source_len"], beta: float) -> float:
+def coverage_penalty(weights: Float32[np.ndarray, "written source_len"], beta: float) -> float:
     """The term added to a score: `beta * sum_i log(min(sum_j a_ij, 1))`.
 
     Source: Wu et al. 2016, equation 14; a_ij is the attention of target token j to source token i.
     """
     if beta == 0:
         return 0.0
-    smallest = torch.finfo(weights.dtype).tiny  # one unattended token must not make all scores -inf
-    return beta * float(weights.sum(dim=0).clamp(smallest, 1.0).double().log().sum())
+    smallest = np.finfo(np.float32).tiny  # one unattended token must not make all scores -inf
+    attended = np.clip(weights.sum(axis=0), smallest, 1.0).astype(np.float64)
+    return beta * float(np.log(attended).sum())
 
 
-def align(weights: Float[Tensor, "written source_len"]) -> Links:
+def align(weights: Float32[np.ndarray, "written source_len"]) -> Links:
     """Link each source token to the target token that attends to it most; ties go to the first.
 
     This recovers a known alignment better than linking each target token to a source token: see
@@ -159,7 +109,7 @@ def align(weights: Float[Tensor, "written source_len"]) -> Links:
     tokens = weights[:-1]  # without the end symbol
     if not len(tokens):
         return []
-    return list(enumerate(tokens.argmax(dim=0).tolist()))  # argmax takes the first of ties
+    return list(enumerate(tokens.argmax(axis=0).tolist()))  # argmax takes the first of ties
 
 
 def align_words(

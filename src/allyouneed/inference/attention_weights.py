@@ -13,11 +13,12 @@ from torch import Tensor
 from allyouneed.data.words import Span
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import Links
-from allyouneed.inference.engine import pad
-from allyouneed.model import EncoderDecoder, Transformer
+from allyouneed.inference.torch_engine import pad
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention, positions_of
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.model.masks import ImplicitMask
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, START
 
 

@@ -143,7 +143,7 @@ class Beams:
     def advance(
         self, log_probs: NDArray[np.float32], tokens: NDArray[np.int64], rules: SearchRules
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Extend every hypothesis by one token.
+        """Extend every hypothesis by one token; `native/search.c` does the same, to the bit.
 
         `tokens` (sentences, beams, k) are the best next tokens, and `log_probs` theirs.
 

@@ -2,9 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from typing import TypeGuard, get_args
-
-from torch import nn
+from typing import get_args
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.config.settings import require_counts
@@ -13,65 +11,19 @@ from allyouneed.hardware.processor import available_cores
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.stepwise import StepwiseEngine
+from allyouneed.inference.native_layers import unknown_setting
+from allyouneed.inference.stored_model import MisfitError, Model, StoredModel
 from allyouneed.inference.vocabulary_shortlist import Shortlist
-from allyouneed.model import EncoderDecoder, Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention, scaled_dot_products
-from allyouneed.model.dropout import Dropout, SymbolDropout
-from allyouneed.model.embedding import Embeddings
-from allyouneed.model.encoder_decoder import StepwiseModel
-from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.guided_alignment import GuidedAttention
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd
-from allyouneed.model.positional_encoding import (
-    LearnedPositions,
-    NoEncodings,
-    SinusoidalPositions,
-    TargetSpace,
-)
-from allyouneed.model.relative_positions import ExactFloats, LinearBiases, RotaryPositions
-from allyouneed.model.ssru import SSRU
 from allyouneed.native.library import available, found
-from allyouneed.native.stack import ACTIVATIONS
-
-_KNOWN: set[type] = {
-    Transformer,
-    EncoderLayer,
-    DecoderLayer,
-    AddAndNorm,
-    NormAndAdd,
-    SelfAttention,
-    CrossAttention,
-    SoftmaxAttention,
-    GuidedAttention,
-    SSRU,
-    RotaryPositions,
-    LinearBiases,
-    ExactFloats,
-    FeedForward,
-    Embeddings,
-    SinusoidalPositions,
-    LearnedPositions,
-    NoEncodings,
-    TargetSpace,
-    Dropout,
-    SymbolDropout,
-    nn.Linear,
-    nn.LayerNorm,
-    nn.Identity,
-    nn.ModuleList,
-    nn.ParameterDict,
-}
-"""The module types that `NativeEngine` supports."""
 
 
 def build_engine(
-    model: EncoderDecoder,
+    model: Model,
     precision: DecodingPrecision = "float32",
     threads: int = 1,
     shortlist: Shortlist | None = None,
 ) -> Engine:
-    """Build the fastest engine for a model on its current device.
+    """Build the fastest engine for a model on its device, the CPU if it is a stored one.
 
     Args:
         model: The model, in float32.
@@ -84,11 +36,19 @@ def build_engine(
     """
     if precision not in (known := get_args(DecodingPrecision)):
         raise UsageError(f"precision {precision}: take {', '.join(known)}", settings=["precision"])
-    if next(model.parameters()).device.type == "cpu" and precision in available() and knows(model):
-        return NativeEngine(model, precision, threads, shortlist)
-    if precision == "int8" and not knows(model):
+    unknown = unknown_part(model)
+    if unknown is None and precision in available() and _is_on_cpu(model):
+        if not isinstance(model, StoredModel):
+            return NativeEngine(model, precision, threads, shortlist)
+        try:
+            model.require_finite()
+            return NativeEngine(model, precision, threads, shortlist)
+        except MisfitError:
+            model.module.eval()  # building it raises an error that says all that is wrong
+            raise
+    if precision == "int8" and unknown is not None:
         raise UsageError(
-            f"precision int8: the kernels do not support a part of this model ({_unknown_part(model)}); "
+            f"precision int8: the kernels do not support a part of this model ({unknown}); "
             "take float32 or bfloat16",
             settings=["precision"],
         )
@@ -103,16 +63,23 @@ def build_engine(
             "take float32 or bfloat16",
             settings=["precision"],
         )
-    model = copy.deepcopy(model).bfloat16() if precision == "bfloat16" else model
-    return StepwiseEngine(model, shortlist) if isinstance(model, StepwiseModel) else Engine(model, shortlist)
+    from allyouneed.inference.stepwise import StepwiseEngine
+    from allyouneed.inference.torch_engine import TorchEngine
+    from allyouneed.model.encoder_decoder import StepwiseModel
+
+    module = model.module if isinstance(model, StoredModel) else model
+    module = copy.deepcopy(module).bfloat16() if precision == "bfloat16" else module
+    if isinstance(module, StepwiseModel):
+        return StepwiseEngine(module, shortlist)
+    return TorchEngine(module, shortlist)
 
 
 def build_engines(
-    models: Sequence[EncoderDecoder],
+    models: Sequence[Model],
     precision: DecodingPrecision,
     threads: int,
     shortlist: Shortlist | None = None,
-) -> tuple[Engine | Ensemble, int]:
+) -> tuple[Engine, int]:
     """Build an engine, or an ensemble for several models, and count the workers that fit the CPU cores.
 
     The arguments are those of `build_engine`; the models have the same vocabularies.
@@ -126,21 +93,17 @@ def build_engines(
     return Ensemble(engines) if len(engines) > 1 else engines[0], max(1, workers)
 
 
-def knows(model: EncoderDecoder) -> TypeGuard[Transformer]:
-    """Whether `NativeEngine` supports every part of the model.
+def unknown_part(model: Model) -> str | None:
+    """A setting or a module that `NativeEngine` does not support; None if it supports all.
 
-    Other models are decoded by `Engine`, which uses the model's own modules.
+    Other models are decoded by `TorchEngine`, which uses the model's own modules.
     """
-    return _unknown_part(model) is None
+    if isinstance(model, StoredModel):
+        return unknown_setting(model.config)
+    from allyouneed.inference.torch_engine import unknown_module
+
+    return unknown_setting(model.config) or unknown_module(model)
 
 
-def _unknown_part(model: EncoderDecoder) -> str | None:
-    """A part of the model that `NativeEngine` does not support; None if it supports all."""
-    for module in model.modules():
-        if type(module) not in _KNOWN:
-            return type(module).__name__
-        if isinstance(module, SoftmaxAttention) and module.compatibility is not scaled_dot_products:
-            return f"attention = {model.config.attention}"
-        if isinstance(module, FeedForward) and model.config.activation not in ACTIVATIONS:
-            return f"activation = {model.config.activation}"
-    return None if model.config.neighbourhood is None else "neighbourhood"
+def _is_on_cpu(model: Model) -> bool:
+    return isinstance(model, StoredModel) or next(model.parameters()).device.type == "cpu"

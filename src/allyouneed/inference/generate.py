@@ -4,20 +4,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, islice, repeat
 
-import torch
-
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.scheduler import Scheduler, Source, ready_to_decode
+from allyouneed.inference.scheduler import Scheduler, Source
 from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.selection import Constraint
 
 
 def generate(
-    engine: Engine | Ensemble,
+    engine: Engine,
     sources: Iterable[Sequence[int]],
     config: SearchConfig,
     *,
@@ -46,7 +43,7 @@ def generate(
     def of_window(window: list[Source]) -> list[list[Hypothesis]]:
         longest_first = sorted(range(len(window)), key=lambda index: -len(window[index].ids))
         workers = min(batching.workers, max(1, len(window) * plan.num_samples))
-        with ready_to_decode(engine), Scheduler(replace(batching, workers=workers)) as scheduler:
+        with engine.ready(), Scheduler(replace(batching, workers=workers)) as scheduler:
             futures = scheduler.submit_all(plan, [window[index] for index in longest_first])
             if workers == 1:
                 scheduler.work_off()
@@ -62,7 +59,7 @@ def generate(
 
 
 def follow(
-    engine: Engine | Ensemble, source: Sequence[int], config: SearchConfig, prefix: Sequence[int] = ()
+    engine: Engine, source: Sequence[int], config: SearchConfig, prefix: Sequence[int] = ()
 ) -> Iterator[list[int]]:
     """Yield the growing prefix of the best output that can no longer change, and finally the whole output.
 
@@ -82,7 +79,7 @@ def follow(
     ended: list[tuple[SearchRequest, list[Hypothesis]]] = []
     certain: list[int] = []
     while not ended:
-        with ready_to_decode(engine), torch.inference_mode():  # only while computing, not while suspended
+        with engine.ready():  # only while computing, not while suspended
             if not search.sentences:
                 search.admit([request])
             ended = search.step()

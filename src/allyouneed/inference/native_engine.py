@@ -5,32 +5,35 @@ sentence has the same bits in any batch and with any number of threads.
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
-from allyouneed.inference.engine import Engine, distinct, log_probs_of
-from allyouneed.inference.native_layers import PositionTables, pack_heads, pack_linear, pack_stack
-from allyouneed.inference.projection import FullProjection, Projection
+from allyouneed.inference.engine import Engine, distinct
+from allyouneed.inference.native_layers import Packer
+from allyouneed.inference.projection import FullProjection, ShortlistProjection
 from allyouneed.inference.search import Decoding
-from allyouneed.inference.selection import NEVER_PRODUCED, Candidates
+from allyouneed.inference.selection import Candidates, log_softmax
+from allyouneed.inference.stored_model import Model, StoredModel
 from allyouneed.inference.vocabulary_shortlist import Shortlist
-from allyouneed.model import Transformer
-from allyouneed.model.layers import DecoderLayer
+from allyouneed.native.arrays import Float32, Int64
 from allyouneed.native.attention_kernels import KeysValues, Rows
 from allyouneed.native.beam_kernels import NativeBeams
 from allyouneed.native.decoding import Hypotheses, RowNumbers
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.native.stack import Tables
-from allyouneed.symbols import START
+from allyouneed.symbols import NEVER_PRODUCED, START
+
+if TYPE_CHECKING:
+    from allyouneed.model.encoder_decoder import EncoderDecoder
 
 _NEVER_PRODUCED = np.array(NEVER_PRODUCED, np.int64)
+_PROJECTED_LOGITS = 1 << 22
+"""Maximum number of logits in memory at once, unless those of one position are more."""
 _FIRST_POSITIONS = 32
 _GROUP = 8
 """Number of neighbouring positions whose attention is computed together."""
@@ -41,26 +44,41 @@ _STEPS_BEFORE_TIDYING = 32
 class NativeEngine(Engine):
     """Packs a model's weights once and starts decodings with them.
 
-    `model` is in float32, on the CPU; `form` is the precision of products, keys and values.
+    `form` is the precision of products, keys and values.
+
+    Raises:
+        MisfitError: The weights do not fit the architecture, or are not finite.
     """
 
     def __init__(
         self,
-        model: Transformer,
+        model: Model,
         form: str = "float32",
         threads: int = 1,
         shortlist: Shortlist | None = None,
     ) -> None:
-        super().__init__(model, shortlist)
-        self.model: Transformer = model
-        self.form, self.threads = form, threads
-        self.encoder = pack_stack(model, "source", form, threads)
-        self.decoder = pack_stack(model, "target", form, threads)
-        crossings = [cast("DecoderLayer", layer).cross_attention for layer in model.decoder]
-        self.cross_heads = pack_heads(crossings[0], form)
-        self._cross_key_values = [pack_linear(cross.key_value, form, threads) for cross in crossings]
-        self._source_tables = PositionTables(model, "source")
-        self.target_tables = PositionTables(model, "target")
+        stored = model if isinstance(model, StoredModel) else StoredModel.of(model)
+        self.config, self.form, self.threads = stored.config, form, threads
+        self._model, self._shortlist = stored, shortlist
+        packer = Packer(stored, form, threads)
+        self.encoder, self.decoder = packer.stack("source"), packer.stack("target")
+        self.cross_heads = packer.cross_heads
+        self._cross_key_values = packer.memory_maps()
+        self._source_tables, self.target_tables = packer.positions("source"), packer.positions("target")
+        self._output, self._bias = packer.matrix("output"), packer.output_bias()
+        self._output_name = packer.matrix_name("output")
+        packer.require_all_taken()
+
+    @property
+    def models(self) -> "Sequence[EncoderDecoder]":
+        """The model as PyTorch's module, built when it is asked for."""
+        return [self._model.module]
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Disable dropout of a module whose weights were packed, as its attention may be looked into."""
+        with self._model.evaluated():
+            yield
 
     def start(self, beam_size: int) -> Decoding:
         """Start an empty decoding with `beam_size` hypotheses per sentence."""
@@ -69,26 +87,26 @@ class NativeEngine(Engine):
     @cached_property
     def project(self) -> PackedLinear:
         """The projection to all tokens."""
-        return self._pack_tokens(slice(None))
+        packed = self._pack_tokens(slice(None))
+        self._model.release(self._output_name)
+        return packed
 
     def projection_to_all(self) -> InPlaceLinear | None:
         """Make a decoding's projection to all tokens, its largest matrix by far; None with a shortlist."""
         return InPlaceLinear(self.project) if self._shortlist is None else None
 
-    def projection(self) -> Projection:
-        """Make the output projection of a decoding."""
-        to_all = self.projection_to_all()
-        return super().projection() if to_all is None else FullProjection(to_all)
+    def shortlisted(self) -> FullProjection:
+        """Make a decoding's projection to the tokens of its shortlist."""
+        assert self._shortlist is not None
+        return ShortlistProjection(self._shortlist, self._pack_tokens)
 
-    def _pack_tokens(self, ids: Tensor | slice) -> PackedLinear:
-        matrix, bias = self.model.embeddings.matrix("output"), self.model.embeddings.bias
-        return PackedLinear(
-            matrix[ids], None if bias is None else bias[ids], self.form, num_threads=self.threads
-        )
+    def _pack_tokens(self, ids: NDArray[np.int64] | slice) -> PackedLinear:
+        bias = None if self._bias is None else self._bias[ids]
+        return PackedLinear(self._output[ids], bias, self.form, num_threads=self.threads)
 
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-    ) -> Float[Tensor, " target_tokens"]:
+    ) -> Float32[np.ndarray, " target_tokens"]:
         """Log-probability of each target token, as from `Engine`, but with the same bits in any batch."""
         memory = KeysValues(self.cross_heads, self.decoder.num_layers)
         sources = self.read_of(sources)
@@ -103,12 +121,21 @@ class NativeEngine(Engine):
         keys_values.reserve(len(read))
         tables = self.target_tables.covering(int(counts.max()))
         hidden = self.decoder(read, positions, tables, keys_values, past, memory=(memory, of_memory))
-        expected = torch.tensor([token for ids in targets for token in ids])
-        return log_probs_of(expected, hidden, self.project, self.model.config.target_vocab_size)
+        expected = np.array([token for ids in targets for token in ids])
+        at_once = max(1, _PROJECTED_LOGITS // self.project.num_outputs)
+        return np.concatenate(
+            [
+                np.take_along_axis(log_softmax(self.project(rows)), ids[:, None], axis=1)[:, 0]
+                for rows, ids in (
+                    (hidden[first : first + at_once], expected[first : first + at_once])
+                    for first in range(0, len(expected), at_once)
+                )
+            ]
+        )
 
     def read_of(self, sources: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """The tokens of sources with end symbols that the encoder reads; see `Transformer.read_of`."""
-        return sources if self.model.config.source_end else [source[:-1] or source for source in sources]
+        return sources if self.config.source_end else [source[:-1] or source for source in sources]
 
     def remember(self, sources: Sequence[Sequence[int]], memory: KeysValues) -> int:
         """Encode the sources and append their keys and values for every decoder layer.
@@ -122,7 +149,7 @@ class NativeEngine(Engine):
             memory.store(layer, key_value(encoded), first)
         return first
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Float[Tensor, "source_tokens d_model"]:
+    def encode(self, sources: Sequence[Sequence[int]]) -> Float32[np.ndarray, "source_tokens d_model"]:
         """Encode the sources; return their memories, concatenated."""
         counts = _lengths(sources)
         ids = np.array([token for source in sources for token in source])
@@ -135,7 +162,7 @@ class NativeEngine(Engine):
         return self.encoder(ids, positions, tables, keys_values, own)
 
 
-class NativeDecoding:
+class NativeDecoding(Decoding):
     """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
     `ancestry` (sentences, beams, positions) gives the rows of each hypothesis.
@@ -143,7 +170,7 @@ class NativeDecoding:
 
     def __init__(self, engine: NativeEngine, beam_size: int) -> None:
         self._engine, self._to_all = engine, engine.projection_to_all()
-        self._projection = engine.projection() if self._to_all is None else FullProjection(self._to_all)
+        self._projection = engine.shortlisted() if self._to_all is None else FullProjection(self._to_all)
         num_layers = engine.decoder.num_layers
         self._memory = KeysValues(engine.cross_heads, num_layers)
         self._written = KeysValues(engine.decoder.heads, num_layers)
@@ -162,7 +189,7 @@ class NativeDecoding:
         self._projection.admit(sources)
         different, places = distinct(self._engine.read_of(sources))
         first = self._engine.remember(different, self._memory)
-        counts, of_each = _lengths(different), places.numpy()
+        counts, of_each = _lengths(different), np.array(places)
         self._starts = np.concatenate([self._starts, (first + _starts(counts))[of_each]])
         self._counts = np.concatenate([self._counts, counts[of_each]])
         self._positions = np.concatenate([self._positions, np.zeros(len(sources), np.int64)])
@@ -170,9 +197,12 @@ class NativeDecoding:
         self._ancestry = np.concatenate([self._ancestry, new])
         self._arrange()
 
-    def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
+    def logits(
+        self, tokens: Int64[np.ndarray, "sentences beams"]
+    ) -> Float32[np.ndarray, "sentences beams vocab"]:
         """Append a token to every hypothesis; return the logits of the next token."""
-        return self._projection(self._with_room().read(tokens.numpy(), self._tables()))
+        logits: NDArray[np.float32] = self._projection(self._with_room().read(tokens, self._tables()))
+        return logits
 
     @property
     def searches(self) -> bool:
@@ -195,18 +225,17 @@ class NativeDecoding:
         """Token of each column of the logits; None if column i is token i."""
         return self._projection.candidates
 
-    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+    def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
-        self._hypotheses.reorder(parents.numpy())
+        self._hypotheses.reorder(parents)
 
-    def keep(self, sentences: Int[Tensor, " kept"]) -> None:
+    def keep(self, sentences: Int64[np.ndarray, " kept"]) -> None:
         """Keep only these sentences of the batch, without moving keys and values."""
         self._projection.keep(sentences)
-        kept = sentences.numpy()
-        self._starts, self._counts = self._starts[kept], self._counts[kept]
-        self._positions = self._positions[kept]
+        self._starts, self._counts = self._starts[sentences], self._counts[sentences]
+        self._positions = self._positions[sentences]
         capacity = max(int(self._positions.max(initial=0)), _FIRST_POSITIONS)
-        self._ancestry = self._ancestry[kept, :, :capacity]
+        self._ancestry = self._ancestry[sentences, :, :capacity]
         self._arrange()
 
     def _arrange(self) -> None:

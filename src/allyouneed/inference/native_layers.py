@@ -1,130 +1,217 @@
 """Packs the encoder and the decoder of the paper's model (3.1) for the native kernels."""
 
-from collections.abc import Sequence
-from typing import cast
+import math
 
-import torch
-from torch import nn
+import numpy as np
+from numpy.typing import NDArray
 
-from allyouneed.model import Transformer
-from allyouneed.model.attention import CrossAttention, SelfAttention
-from allyouneed.model.embedding import Role
-from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.layers import DecoderLayer, EncoderLayer, Residual
-from allyouneed.model.positional_encoding import NoEncodings
-from allyouneed.model.relative_positions import LinearBiases, RotaryPositions
-from allyouneed.model.ssru import SSRU
+from allyouneed.config.model import TYING, ModelConfig, Role
+from allyouneed.inference.stored_model import MisfitError, StoredModel
+from allyouneed.model.position_tables import SINUSOIDS, alibi_slopes, rotations
+from allyouneed.native.arrays import aligned
 from allyouneed.native.attention_kernels import Heads
 from allyouneed.native.linear import PackedLinear
-from allyouneed.native.stack import Layer, Norm, PackedStack, StackSettings, Sublayer, Tables, cells
+from allyouneed.native.stack import (
+    ACTIVATIONS,
+    Layer,
+    Norm,
+    PackedStack,
+    StackSettings,
+    Sublayer,
+    Tables,
+    cells,
+)
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 512
+_NUM_SPACES = 32
+_KNOWN = {
+    "architecture": {"transformer"},
+    "attention": {"scaled"},
+    "autoregression": {"attention", "ssru"},
+    "feed_forward": {"network"},
+    "activation": set(ACTIVATIONS),
+    "positions": {"sinusoidal", "concatenated", "learned", "rotary", "alibi"},
+}
+"""Setting -> the values that the kernels support."""
+_ANY = {
+    *("source_vocab_size", "target_vocab_size", "d_model", "d_ff", "num_layers", "num_decoder_layers"),
+    *("num_heads", "d_k", "d_v", "max_positions", "norm", "layer_norm_epsilon", "attention_bias"),
+    *("tied_embeddings", "scaled_embeddings", "output_bias", "decoder_start", "source_end", "target_space"),
+    *("dropout", "attention_dropout", "feed_forward_dropout", "symbol_dropout"),  # only in training
+    *("guided_alignment", "ids_per_word"),
+}
+"""Settings of which the kernels support every value. Of all others, they support the default."""
 
 
-def pack_linear(linear: nn.Linear, form: str, threads: int, *, relu: bool = False) -> PackedLinear:
-    """Pack a linear map, with its weights rounded to `form`."""
-    return PackedLinear(linear.weight, linear.bias, form, relu=relu, num_threads=threads)
+def unknown_setting(config: ModelConfig) -> str | None:
+    """A setting with a value that the kernels do not support; None if they support the model."""
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        if name not in _ANY and value not in _KNOWN.get(name, {field.default}):
+            return f"{name} = {value}"
+    return None
 
 
-def pack_stack(model: Transformer, role: Role, form: str, threads: int) -> PackedStack:
-    """Pack the encoder, of role "source", or the decoder, with the weights of its maps rounded to `form`."""
-    config = model.config
-    layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
-    norm = model.encoder_norm if role == "source" else model.decoder_norm
-    matrix = model.embeddings.matrix(role).detach().float().contiguous()
-    own = layers[0].self_attention
-    return PackedStack(
-        matrix,
-        model.embeddings.scale,
-        cells(config.d_model) if isinstance(own, SSRU) else pack_heads(own, form),
-        [_pack_layer(layer, form, threads) for layer in layers],
-        _pack_norm(norm) if isinstance(norm, nn.LayerNorm) else None,
-        StackSettings(
-            pre_norm=config.norm == "pre",
-            activation=config.activation,
-            zero_token=START if role == "target" and config.decoder_start == "zeros" else None,
-            threads=threads,
-        ),
-        pack_heads(layers[0].cross_attention, form) if isinstance(layers[0], DecoderLayer) else None,
-    )
+class Packer:
+    """Packs the parts of a model, with the weights of its maps rounded to `form`."""
 
+    def __init__(self, model: StoredModel, form: str, threads: int) -> None:
+        self.config, self._model, self._form, self._threads = model.config, model, form, threads
+        self._left = set(model.weights)
+        self._matrices = TYING[model.config.tied_embeddings]
 
-def pack_heads(attention: SelfAttention | CrossAttention, form: str) -> Heads:
-    """The heads of an attention, whose keys and values are stored in `form`."""
-    scheme = attention.plain.relative
-    return Heads(
-        attention.num_heads,
-        attention.d_k,
-        attention.d_v,
-        form,
-        scheme.slopes() if isinstance(scheme, LinearBiases) else None,
-    )
+    @property
+    def cross_heads(self) -> Heads:
+        """The heads of cross-attention."""
+        return self._heads()
+
+    def matrix(self, role: Role) -> NDArray[np.float32]:
+        """The embeddings of a side, or the projection to the vocabulary (vocab, d_model)."""
+        sizes = {"source": self.config.source_vocab_size}
+        size = sizes.get(role, self.config.target_vocab_size)
+        return self._take(self.matrix_name(role), size, self.config.d_model)
+
+    def matrix_name(self, role: Role) -> str:
+        """The name of the weights of `matrix`."""
+        return f"embeddings.matrices.{self._matrices[role]}"
+
+    def output_bias(self) -> NDArray[np.float32] | None:
+        """The bias of the logits, if there is one."""
+        config = self.config
+        return self._take("embeddings.bias", config.target_vocab_size) if config.output_bias else None
+
+    def stack(self, role: Role) -> PackedStack:
+        """Pack the encoder, of role "source", or the decoder."""
+        config, is_decoder = self.config, role == "target"
+        name = "decoder" if is_decoder else "encoder"
+        recurrent = is_decoder and config.autoregression == "ssru"
+        slopes = alibi_slopes(config.num_heads) if config.positions == "alibi" else None
+        num_layers = config.decoder_layers if is_decoder else config.num_layers
+        return PackedStack(
+            self.matrix(role),
+            math.sqrt(config.d_model) if config.scaled_embeddings else 1.0,
+            cells(config.d_model) if recurrent else self._heads(slopes),
+            [self._layer(f"{name}.{layer}", is_decoder, recurrent) for layer in range(num_layers)],
+            self._norm(f"{name}_norm") if config.norm == "pre" else None,
+            StackSettings(
+                pre_norm=config.norm == "pre",
+                activation=config.activation,
+                zero_token=START if is_decoder and config.decoder_start == "zeros" else None,
+                threads=self._threads,
+            ),
+            self.cross_heads if is_decoder else None,
+        )
+
+    def memory_maps(self) -> list[PackedLinear]:
+        """The maps of each decoder layer from the memory to its keys and values."""
+        (d_k, d_v), heads = self.config.head_widths, self.config.num_heads
+        names = [f"decoder.{layer}.cross_attention.key_value" for layer in range(self.config.decoder_layers)]
+        return [self._map(name, heads * (d_k + d_v), bias=self.config.attention_bias) for name in names]
+
+    def positions(self, role: Role) -> "PositionTables":
+        """The tables of a side."""
+        config, name, learned, space = self.config, f"{role}_positions", None, None
+        if role == "source" and config.target_space:
+            space = self._take(f"{name}.spaces", _NUM_SPACES, config.d_model)[0]
+            name = f"{name}.positions"
+        if config.positions == "learned":
+            learned = self._take(f"{name}.weight", config.max_positions, config.d_model)
+        return PositionTables(config, learned, space)
+
+    def require_all_taken(self) -> None:
+        """Raise MisfitError if there are weights that were not packed."""
+        if self._left:
+            raise MisfitError(min(self._left))
+
+    def _take(self, name: str, *shape: int) -> NDArray[np.float32]:
+        """The weights of this name and shape; raises MisfitError if there are none."""
+        array = self._model.weights.get(name)
+        if array is None or array.shape != shape or array.dtype != np.float32:
+            raise MisfitError(name)
+        self._left.discard(name)
+        return array
+
+    def _heads(self, slopes: NDArray[np.float32] | None = None) -> Heads:
+        return Heads(self.config.num_heads, *self.config.head_widths, self._form, slopes)
+
+    def _layer(self, name: str, is_decoder: bool, recurrent: bool) -> Layer:
+        (d_k, d_v), heads, bias = self.config.head_widths, self.config.num_heads, self.config.attention_bias
+
+        def attention(kind: str, first: str, width: int) -> Sublayer:
+            return Sublayer(
+                self._map(f"{name}.{kind}.{first}", width, bias=bias),
+                self._map(f"{name}.{kind}.output", self.config.d_model, heads * d_v, bias=bias),
+                self._norm(f"{name}.after_{kind}.norm"),
+            )
+
+        if recurrent:
+            norm = self._norm(f"{name}.after_self_attention.norm")
+            own = Sublayer(self._unit(f"{name}.self_attention"), None, norm)
+        else:
+            own = attention("self_attention", "query_key_value", heads * (2 * d_k + d_v))
+        network, d_ff = f"{name}.feed_forward", self.config.d_ff
+        return Layer(
+            own,
+            attention("cross_attention", "query", heads * d_k) if is_decoder else None,
+            Sublayer(
+                self._map(f"{network}.inner", d_ff, relu=self.config.activation == "relu"),
+                self._map(f"{network}.outer", self.config.d_model, d_ff),
+                self._norm(f"{name}.after_feed_forward.norm"),
+            ),
+        )
+
+    def _map(
+        self, name: str, outputs: int, inputs: int | None = None, *, bias: bool = True, relu: bool = False
+    ) -> PackedLinear:
+        weight = self._take(f"{name}.weight", outputs, inputs or self.config.d_model)
+        biases = self._take(f"{name}.bias", outputs) if bias else None
+        packed = PackedLinear(weight, biases, self._form, relu=relu, num_threads=self._threads)
+        self._model.release(f"{name}.weight")
+        return packed
+
+    def _unit(self, name: str) -> PackedLinear:
+        """The forget gates and the candidates of a recurrent unit as one map."""
+        width = self.config.d_model
+        maps = [self._take(f"{name}.{part}.weight", width, width) for part in ("forget", "candidate")]
+        bias = self._take(f"{name}.forget.bias", width)
+        biases = np.concatenate([bias, np.zeros_like(bias)])
+        return PackedLinear(np.concatenate(maps), biases, self._form, num_threads=self._threads)
+
+    def _norm(self, name: str) -> Norm:
+        gains, biases = (self._take(f"{name}.{part}", self.config.d_model) for part in ("weight", "bias"))
+        return Norm(gains.copy(), biases.copy(), self.config.layer_norm_epsilon)
 
 
 class PositionTables:
     """The tables of one side of a model, which grow with the longest sequence seen."""
 
-    def __init__(self, model: Transformer, role: Role) -> None:
-        self._encode = model.source_positions if role == "source" else model.target_positions
-        layers = cast("Sequence[EncoderLayer]", model.encoder if role == "source" else model.decoder)
-        own = layers[0].self_attention
-        self._scheme = None if isinstance(own, SSRU) else own.plain.relative
-        self._d_k = model.config.head_widths[0]
-        learned = model.config.positions == "learned"
-        self._most = model.config.max_positions if learned else None
+    def __init__(
+        self, config: ModelConfig, learned: NDArray[np.float32] | None, space: NDArray[np.float32] | None
+    ) -> None:
+        self._config, self._learned, self._space = config, learned, space
         self._made = 0, Tables()
 
     def covering(self, length: int) -> Tables:
         """Tables of at least the first `length` positions."""
         num_positions, tables = self._made  # together, as other threads may replace them
         if length > num_positions:
-            num_positions = max(length, min(2 * length + _FIRST_POSITIONS, self._most or 2**62))
+            most = 2**62 if self._learned is None else len(self._learned)
+            num_positions = max(length, min(2 * length + _FIRST_POSITIONS, most))
             tables = self._make(num_positions)
             self._made = num_positions, tables
         return tables
 
     def _make(self, length: int) -> Tables:
-        encodings = angles = None
-        if not isinstance(self._encode, NoEncodings):
-            encodings = self._encode(length).detach().float().contiguous()
-        if isinstance(self._scheme, RotaryPositions):
-            # Turning (1, 0) gives cosine and sine.
-            pairs = torch.tensor([1.0, 0.0]).repeat(length, self._d_k // 2)[None, None]
-            angles = self._scheme.turn(pairs, torch.arange(length)[None])[0, 0].contiguous()
-        return Tables(encodings, angles)
-
-
-def _pack_layer(layer: EncoderLayer | DecoderLayer, form: str, threads: int) -> Layer:
-    def sublayer(first: nn.Linear, last: nn.Linear, residual: Residual, *, relu: bool = False) -> Sublayer:
-        return Sublayer(
-            pack_linear(first, form, threads, relu=relu),
-            pack_linear(last, form, threads),
-            _pack_norm(residual.norm),
-        )
-
-    first, network, crossing = layer.self_attention, layer.feed_forward, None
-    assert isinstance(network, FeedForward)
-    if isinstance(layer, DecoderLayer):
-        cross = layer.cross_attention
-        crossing = sublayer(cross.query, cross.output, layer.after_cross_attention)
-    if isinstance(first, SSRU):
-        own = Sublayer(_pack_unit(first, form, threads), None, _pack_norm(layer.after_self_attention.norm))
-    else:
-        own = sublayer(first.query_key_value, first.output, layer.after_self_attention)
-    return Layer(
-        own,
-        crossing,
-        sublayer(network.inner, network.outer, layer.after_feed_forward, relu=network.activate is torch.relu),
-    )
-
-
-def _pack_unit(unit: SSRU, form: str, threads: int) -> PackedLinear:
-    """The forget gates and the candidates as one map."""
-    weight = torch.cat([unit.forget.weight, unit.candidate.weight])
-    bias = torch.cat([unit.forget.bias, torch.zeros_like(unit.forget.bias)])
-    return PackedLinear(weight, bias, form, num_threads=threads)
-
-
-def _pack_norm(norm: nn.LayerNorm) -> Norm:
-    return Norm(norm.weight.detach().float().clone(), norm.bias.detach().float().clone(), norm.eps)
+        config, encodings, angles = self._config, None, None
+        if config.positions == "learned":
+            assert self._learned is not None
+            encodings = self._learned[:length]
+        elif config.positions in SINUSOIDS:
+            encodings = SINUSOIDS[config.positions](length, config.d_model)
+        if self._space is not None:
+            zeros = np.zeros((length, config.d_model), np.float32)
+            encodings = (zeros if encodings is None else encodings) + self._space
+        if config.positions == "rotary":
+            angles = aligned(rotations(length, config.head_widths[0]))
+        return Tables(None if encodings is None else aligned(encodings), angles)

@@ -11,9 +11,8 @@ import torch
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.search import length_penalty
-from allyouneed.inference.selection import NEVER_PRODUCED
-from allyouneed.model import EncoderDecoder
-from allyouneed.symbols import END, START
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.symbols import END, NEVER_PRODUCED, START
 
 NextLogProbs = Callable[[list[int]], list[float]]
 """The tokens of an output so far -> log-probability of each token of the vocabulary as the next."""

@@ -7,62 +7,44 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
-from torch.nn import functional
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.hardware.devices import widest_float
 from allyouneed.inference.beams import SearchRequest
-from allyouneed.inference.selection import NEVER_PRODUCED, Restriction, normalisers_of, stable_top_k
+from allyouneed.native import kernels
+from allyouneed.native.arrays import Float32, Float64, Int64
+from allyouneed.symbols import NEVER_PRODUCED
 
 BLOCK_POSITIONS = 64
 """Number of positions per block of random numbers."""
 
 _BLOCK_WIDTH = 256
+_LARGEST_SHARE = 1 - np.finfo(np.float64).eps
+"""x times this rounds below x, so a cumulative sum always exceeds its share."""
 
 
-class TokenSampler:
-    """A `search.Select` that draws each token from its distribution given the previous tokens.
+class Draws(NamedTuple):
+    """How the next token of each sentence is drawn."""
 
-    A sample depends only on the seed, its source and its number, not on the rest of the batch. Reported
-    log-probabilities are those of the full model distribution, without temperature or truncation.
+    uniform: Float64[np.ndarray, " sentences"]
+    """Random numbers in [0, 1)."""
+    config: SearchConfig
+
+
+def draws_of(
+    sentences: Sequence[SearchRequest], lengths: Int64[np.ndarray, " sentences"], config: SearchConfig
+) -> Draws:
+    """The draws of tokens after outputs of these lengths.
+
+    They depend only on the seed, the source and the number of the sample, not on the rest of the batch.
     """
-
-    def __init__(self, config: SearchConfig) -> None:
-        self._config = config
-
-    def __call__(
-        self,
-        logits: Float[Tensor, "sentences 1 vocab"],
-        num_tokens: int,
-        restriction: Restriction | None,
-        sentences: Sequence[SearchRequest],
-        lengths: NDArray[np.int64],
-    ) -> tuple[Float[Tensor, "sentences 1 1"], Int[Tensor, "sentences 1 1"]]:
-        """Draw one token per sentence; return the log-probabilities and the tokens."""
-        assert num_tokens == 1
-        rows = logits[:, 0].float()
-        normalisers = normalisers_of(rows)
-        if restriction is not None:
-            restriction.apply(rows[:, None], normalisers[:, None])
-        uniform = self._uniform(sentences, lengths).to(widest_float(rows.device)).to(rows.device)
-        drawn = draw(rows, uniform, self._config)[:, None]
-        log_probs = rows.gather(1, drawn) - normalisers[:, None]
-        return log_probs[:, None], drawn[:, None]
-
-    def _uniform(
-        self, sentences: Sequence[SearchRequest], lengths: NDArray[np.int64]
-    ) -> Float[Tensor, " sentences"]:
-        numbers = [
-            _uniform_block(
-                self._config.seed, tuple(sentence.source), sentence.sample, length // BLOCK_POSITIONS
-            )[length % BLOCK_POSITIONS]
-            for sentence, length in zip(sentences, lengths.tolist(), strict=True)
+    numbers = [
+        _uniform_block(config.seed, tuple(sentence.source), sentence.sample, length // BLOCK_POSITIONS)[
+            length % BLOCK_POSITIONS
         ]
-        return torch.tensor(numbers, dtype=torch.float64)
+        for sentence, length in zip(sentences, lengths.tolist(), strict=True)
+    ]
+    return Draws(np.array(numbers, np.float64), config)
 
 
 def uniform_numbers(seed: int, source: Sequence[int], number: int, block: int) -> NDArray[np.float64]:
@@ -78,76 +60,73 @@ def uniform_numbers(seed: int, source: Sequence[int], number: int, block: int) -
 _uniform_block = functools.lru_cache(maxsize=4_096)(uniform_numbers)
 
 
-def draw(
-    logits: Float[Tensor, "rows vocab"], uniform: Float[Tensor, " rows"], config: SearchConfig
-) -> Int[Tensor, " rows"]:
-    """Draw one token per row: the first whose cumulative probability exceeds `uniform`.
+def draw(logits: Float32[np.ndarray, "rows vocab"], draws: Draws) -> Int64[np.ndarray, " rows"]:
+    """Draw one token per row: the first whose cumulative probability exceeds the random number.
 
     First only the `top_k` most probable tokens are kept (Fan et al. 2018); ties go to the lower id. Then the
     logits are divided by the temperature, and only the `nucleus` of the resulting distribution is kept.
     The logits of `NEVER_PRODUCED` are overwritten.
     """
-    for token in NEVER_PRODUCED:  # a list of them would have to be copied to the device
-        logits[:, token] = float("-inf")
-    if config.top_k is not None:
-        kept, ids = stable_top_k(logits, config.top_k)
-        return ids.gather(1, _draw(kept, uniform, config))[:, 0]
-    return _draw(logits, uniform, config)[:, 0]
+    uniform, config = draws
+    logits[:, NEVER_PRODUCED] = -np.inf
+    if config.top_k is None:
+        return _draw(logits, uniform, config)
+    zeros, k = np.zeros(len(logits), np.float32), min(config.top_k, logits.shape[1])
+    kept, ids = kernels.top_log_probs(logits, k, (), zeros)
+    places = _draw(kept, uniform, config)
+    return ids[np.arange(len(ids)), places]
 
 
-def _draw(logits: Tensor, uniform: Tensor, config: SearchConfig) -> Int[Tensor, "rows 1"]:
-    weights = (logits / config.temperature).softmax(dim=-1)
-    return _crossing(nucleus(weights, config.top_p), uniform[:, None])
+def _draw(
+    logits: NDArray[np.float32], uniform: NDArray[np.float64], config: SearchConfig
+) -> NDArray[np.int64]:
+    scaled = logits / np.float32(config.temperature)
+    weights = np.exp(scaled - kernels.log_sum_exp(scaled)[:, None])
+    return _crossing(nucleus(weights, config.top_p), uniform)
 
 
-def nucleus(probabilities: Float[Tensor, "rows width"], top_p: float) -> Float[Tensor, "rows width"]:
+def nucleus(
+    probabilities: Float32[np.ndarray, "rows width"], top_p: float
+) -> Float32[np.ndarray, "rows width"]:
     """The smallest set of most probable entries of each row that sums to `top_p` (Holtzman et al. 2020).
 
     Entries tied with the least probable of the set are kept too. All others are set to zero, in place.
     """
     if top_p < 1.0:
-        ascending = _ascending(probabilities)
-        left_out = torch.full_like(ascending[:, :1], 1 - top_p, dtype=widest_float(ascending.device))
-        least = ascending.gather(1, _crossing(ascending, left_out))
+        ascending = np.sort(probabilities)
+        left_out = _crossing(ascending, np.full(len(ascending), 1 - top_p))
+        least = np.take_along_axis(ascending, left_out[:, None], axis=1)
         probabilities[probabilities < least] = 0.0
     return probabilities
 
 
-def _ascending(values: Float[Tensor, "rows width"]) -> Float[Tensor, "rows width"]:
-    if values.device.type == "cpu":
-        return torch.from_numpy(np.sort(values.numpy()))  # 30 times faster than torch's sort
-    return values.sort(dim=-1).values
-
-
-def _crossing(weights: Float[Tensor, "rows width"], share: Float[Tensor, "rows 1"]) -> Int[Tensor, "rows 1"]:
+def _crossing(weights: NDArray[np.float32], share: NDArray[np.float64]) -> NDArray[np.int64]:
     """The first place of each row where the cumulative sum of its weights exceeds `share` of the total.
 
-    The sums have the precision of `share`. Two short cumulative sums, over blocks and then within one block,
-    replace a long one. A long sum loses small weights in float32 and is slow in float64.
+    Two short cumulative sums, over blocks and then within one block, replace a long one, which is slow.
     """
-    blocks = functional.pad(weights, (0, -weights.size(1) % _BLOCK_WIDTH)).unflatten(1, (-1, _BLOCK_WIDTH))
-    block, rest = _cross(blocks.sum(dim=2), share.clamp(max=_largest_share(share)))
-    inside = blocks.gather(1, block[:, :, None].expand(-1, -1, _BLOCK_WIDTH))[:, 0]
+    missing = -weights.shape[1] % _BLOCK_WIDTH
+    blocks = np.pad(weights, [(0, 0), (0, missing)]).reshape(len(weights), -1, _BLOCK_WIDTH)
+    block, rest = _cross(blocks.sum(axis=2, dtype=np.float64), np.minimum(share, _LARGEST_SHARE))
+    inside = blocks[np.arange(len(blocks)), block]
     place, _ = _cross(inside, rest)
-    return (block * _BLOCK_WIDTH + place).clamp(max=weights.size(1) - 1)  # a place even where all are NaN
+    last = weights.shape[1] - 1
+    crossing: NDArray[np.int64] = np.minimum(block * _BLOCK_WIDTH + place, last)  # one even where all are NaN
+    return crossing
 
 
 def _cross(
-    weights: Float[Tensor, "rows width"], share: Float[Tensor, "rows 1"]
-) -> tuple[Int[Tensor, "rows 1"], Float[Tensor, "rows 1"]]:
+    weights: NDArray[np.floating], share: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The first place whose cumulative sum exceeds the share, and the fraction of its weight needed."""
-    cumulative = weights.cumsum(dim=1, dtype=share.dtype)
-    wanted = share * cumulative[:, -1:]
-    place = torch.searchsorted(cumulative, wanted, right=True)
-    place = place.clamp(max=weights.size(1) - 1)
-    weight = weights.gather(1, place).to(share.dtype)
-    before = cumulative.gather(1, place) - weight
-    return place, ((wanted - before) / weight).clamp(0.0, _largest_share(share))
-
-
-def _largest_share(share: Tensor) -> float:
-    """The largest share: x times this rounds below x, so a cumulative sum always exceeds its share."""
-    return 1 - torch.finfo(share.dtype).eps
+    cumulative = weights.cumsum(axis=1, dtype=np.float64)
+    wanted = share * cumulative[:, -1]
+    place = np.minimum((cumulative <= wanted[:, None]).sum(axis=1), weights.shape[1] - 1)
+    rows = np.arange(len(weights))
+    weight = weights[rows, place].astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = (wanted - (cumulative[rows, place] - weight)) / weight
+    return place, np.clip(rest, 0.0, _LARGEST_SHARE)
 
 
 Candidate = TypeVar("Candidate", bound=Hashable)

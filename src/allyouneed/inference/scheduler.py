@@ -5,24 +5,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import count
 from types import TracebackType
 from typing import NamedTuple, Self
 
-import torch
-
-from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.inference.beams import Hypothesis, SearchRequest
-from allyouneed.inference.engine import Engine
-from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.search import BeamSearch
 from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan, gather, settle
-from allyouneed.model.dropout import evaluation_mode
 
 
 def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
@@ -43,17 +36,6 @@ def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) ->
             stop.set()
         for ended in running:
             ended.result()
-
-
-@contextmanager
-def ready_to_decode(engine: Engine | Ensemble) -> Iterator[None]:
-    """Disable dropout and limit PyTorch to the engine's number of threads, as workers share the cores."""
-    members = engine.engines if isinstance(engine, Ensemble) else [engine]
-    with (
-        evaluation_mode(engine.modules),
-        PYTORCH_THREADS.limited_to(max(member.threads for member in members)),
-    ):
-        yield
 
 
 Watch = Callable[[list[int]], None]
@@ -82,8 +64,8 @@ class Scheduler:
     A search that is cancelled, or past its deadline, leaves its batch at the next step. If a batch fails, all
     its searches fail, and the workers go on.
 
-    Use it as a context, which cancels what is left at its end. The engines must be ready to decode (see
-    `ready_to_decode`) while workers run. No worker holds more than its equal share of the sentences.
+    Use it as a context, which cancels what is left at its end. The engines must be ready (`Engine.ready`)
+    while workers run. No worker holds more than its equal share of the sentences.
     """
 
     def __init__(self, batching: Batching) -> None:
@@ -214,17 +196,16 @@ class Scheduler:
         if self._yielding and sys.platform == "linux":
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)  # of this thread only
         try:
-            with torch.inference_mode():  # applies to this thread only
-                while not self._stopping and self._has_work(number, batches, until_idle):
-                    began = time.monotonic()
-                    for plan, batch in list(batches.items()):
-                        batch.step()
-                        if not batch.tickets:
-                            del batches[plan]
-                    left = [ticket for batch in batches.values() for ticket in batch.tickets.values()]
-                    with self._changed:
-                        self._seconds_worked += time.monotonic() - began
-                        self._num_tokens_done += sum(ticket.advance() for ticket in left)
+            while not self._stopping and self._has_work(number, batches, until_idle):
+                began = time.monotonic()
+                for plan, batch in list(batches.items()):
+                    batch.step()
+                    if not batch.tickets:
+                        del batches[plan]
+                left = [ticket for batch in batches.values() for ticket in batch.tickets.values()]
+                with self._changed:
+                    self._seconds_worked += time.monotonic() - began
+                    self._num_tokens_done += sum(ticket.advance() for ticket in left)
         finally:
             for batch in batches.values():
                 batch.cancel()

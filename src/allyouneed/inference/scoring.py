@@ -6,12 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-import torch
+import numpy as np
 
 from allyouneed.data.batch_plans import Indices, length_batches
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.scheduler import ready_to_decode, run_in_threads
+from allyouneed.inference.scheduler import run_in_threads
 from allyouneed.symbols import END
 
 DEFAULT_BATCH_TOKENS = 4_096
@@ -34,7 +33,7 @@ class TargetScore:
 
 
 def score_targets(
-    engine: Engine | Ensemble,
+    engine: Engine,
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     *,
@@ -55,9 +54,8 @@ def score_targets(
 
     def score(batch: Indices) -> None:
         ended = [[*targets[i], END] for i in batch]
-        with torch.inference_mode():  # applies to this thread only
-            log_probs = engine.token_log_probs([[*sources[i], END] for i in batch], ended)
-        rows = log_probs.cpu().double().split([len(ids) for ids in ended])
+        log_probs = engine.token_log_probs([[*sources[i], END] for i in batch], ended).astype(np.float64)
+        rows = np.split(log_probs, np.cumsum([len(ids) for ids in ended])[:-1])
         scores.update((i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True))
 
     waiting = deque(length_batches(longer, batch_tokens=batch_tokens))
@@ -70,13 +68,13 @@ def score_targets(
                 return
             score(batch)
 
-    with ready_to_decode(engine):
+    with engine.ready():
         run_in_threads(work, workers)
     return [scores[index] for index in range(len(longer))]
 
 
 def score_pairs(
-    engine: Engine | Ensemble,
+    engine: Engine,
     pairs: Iterable[tuple[Ids, Ids] | None],
     *,
     batch_tokens: int = DEFAULT_BATCH_TOKENS,

@@ -3,18 +3,28 @@
 `plain_search.py` is the same search in its plain form, to be read first.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import Beams, Hypothesis, SearchRequest, SearchRules
-from allyouneed.inference.selection import Candidates, Constraint, Restriction, Restrictions, top_log_probs
+from allyouneed.inference.sampling import draws_of
+from allyouneed.inference.selection import (
+    Candidates,
+    Chosen,
+    Constraint,
+    Continuation,
+    Restriction,
+    Restrictions,
+    choose,
+    log_mean,
+    log_softmax,
+)
+from allyouneed.native.arrays import Int64
 from allyouneed.native.beam_kernels import NativeBeams
 
 LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
@@ -27,26 +37,43 @@ LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
 _LEAVING_SHARE = 1 / 8
 
 
-class Decoding(Protocol):
-    """A batch that a model decodes: sentences, each with its hypotheses, join and leave.
+class Decoding(ABC):
+    """A batch that a model decodes: sentences, each with its hypotheses, join and leave."""
 
-    Its arguments are CPU tensors, whatever device it computes on.
-    """
+    has_tensors = False
+    """Whether logits are tensors, which `choose` and `log_mean` of this decoding know, and not arrays."""
 
     @property
     def candidates(self) -> Candidates | None:
         """Token of each column of the logits; None if column i is token i."""
+        return None
 
+    @abstractmethod
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """Append sentences to the batch; sources include their end symbols."""
 
-    def step(self, tokens: Int[Tensor, "sentences beams"]) -> Float[Tensor, "sentences beams vocab"]:
+    @abstractmethod
+    def logits(self, tokens: Int64[np.ndarray, "sentences beams"]) -> Any:
         """Append a token to every hypothesis; return the next logits, valid until the next step."""
 
-    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+    def step(self, tokens: Int64[np.ndarray, "sentences beams"], continuation: Continuation) -> Chosen:
+        """Append a token to every hypothesis; choose how each is continued."""
+        return self.choose(self.logits(tokens), continuation)
+
+    def choose(self, logits: Any, continuation: Continuation) -> Chosen:
+        """Choose how each hypothesis is continued, by the next logits, which may be overwritten."""
+        return choose(logits, continuation, self.candidates)
+
+    def log_mean(self, logits: Sequence[Any]) -> Any:
+        """Logarithm of the mean probability of each next token, given the logits of several members."""
+        return log_mean([log_softmax(each) for each in logits])
+
+    @abstractmethod
+    def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
 
-    def keep(self, sentences: Int[Tensor, " kept"]) -> None:
+    @abstractmethod
+    def keep(self, sentences: Int64[np.ndarray, " kept"]) -> None:
         """Keep only these sentences of the batch; an index may occur several times."""
 
 
@@ -70,14 +97,6 @@ class SearchingDecoding(Protocol):
         """
 
 
-Select = Callable[
-    [Tensor, int, Restriction | None, Sequence[SearchRequest], NDArray[np.int64]], tuple[Tensor, Tensor]
-]
-"""Chooses the continuations of each hypothesis. Arguments: logits (sentences, beams, vocab), which may be
-overwritten; the maximum number of tokens; the restriction; the sentences; their current lengths in tokens.
-Returns log-probabilities and tokens, both (sentences, beams, chosen)."""
-
-
 def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[np.float64]:
     """The divisor of the log-probability; `length` counts the end symbol."""
     penalty: NDArray[np.float64] = LENGTH_PENALTIES[config.length_normalization](
@@ -94,8 +113,8 @@ class BeamSearch:
     sentence is done when no live hypothesis can still enter its `n_best` finished ones, whatever follows up
     to the maximum length. With `early_stopping` it is done when `beam_size` hypotheses have ended among the
     best `beam_size` candidates of their steps. A beam of 1 takes the one best candidate: greedy search. Ties
-    go to the lowest beam, then the lowest id. Maximum lengths come from the sentences. `select` chooses the
-    continuations of each hypothesis, by default the most probable tokens.
+    go to the lowest beam, then the lowest id. Maximum lengths come from the sentences. With `sampling`,
+    tokens are drawn, and the beam is 1.
     """
 
     def __init__(
@@ -104,9 +123,8 @@ class BeamSearch:
         config: SearchConfig,
         n_best: int = 1,
         constraint: Constraint | None = None,
-        select: Select | None = None,
     ) -> None:
-        self._decoding, self._config, self._select = decoding, config, select
+        self._decoding, self._config = decoding, config
         self._searching = decoding if isinstance(decoding, SearchingDecoding) else None
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
@@ -151,7 +169,7 @@ class BeamSearch:
         self, restriction: Restriction | None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
         """Do a step in one call; return what `Beams.advance` does, or None if the decoding cannot do it."""
-        searching = self._searching if self._rules.native and self._select is None else None
+        searching = self._searching if self._rules.native and not self._config.sampling else None
         if searching is None or not searching.searches:
             return None
         if restriction is not None and not restriction.is_of_lengths:
@@ -162,15 +180,12 @@ class BeamSearch:
 
     def _in_parts(self, restriction: Restriction | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Do a step in several calls; return what `Beams.advance` does."""
-        logits = self._decoding.step(torch.from_numpy(self._beams.last_tokens()))
-        columns, most = self._decoding.candidates, self._rules.num_candidates
-        if self._select is None:
-            log_probs, tokens = top_log_probs(logits, most, restriction, columns)
-        else:
-            logits = logits if columns is None else columns.spread(logits)
-            log_probs, tokens = self._select(logits, most, restriction, self.sentences, self._beams.lengths)
-        parents, done = self._beams.advance(log_probs.cpu().numpy(), tokens.cpu().numpy(), self._rules)
-        self._decoding.reorder(torch.from_numpy(parents))
+        sampling, lengths = self._config.sampling, self._beams.lengths
+        draws = draws_of(self.sentences, lengths, self._config) if sampling else None
+        continuation = Continuation(self._rules.num_candidates, restriction, draws)
+        chosen = self._decoding.step(self._beams.last_tokens(), continuation)
+        parents, done = self._beams.advance(*chosen, self._rules)
+        self._decoding.reorder(parents)
         return parents, done
 
     def _rules_up_to(self, longest: int) -> SearchRules:
@@ -198,4 +213,4 @@ class BeamSearch:
         self.sentences = [self.sentences[place] for place in kept]
         self._beams, self._told = self._beams.keep(kept), self._told[kept]
         self._restrictions.keep(kept)
-        self._decoding.keep(torch.from_numpy(kept))
+        self._decoding.keep(kept)

@@ -11,8 +11,6 @@ from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.ensemble import Ensemble
-from allyouneed.inference.sampling import TokenSampler
 from allyouneed.inference.search import BeamSearch
 from allyouneed.inference.selection import Constraint
 from allyouneed.symbols import END
@@ -29,7 +27,7 @@ class SearchPlan:
 
     def __init__(
         self,
-        engine: Engine | Ensemble,
+        engine: Engine,
         config: SearchConfig,
         n_best: int = 1,
         constraint: Constraint | None = None,
@@ -41,8 +39,7 @@ class SearchPlan:
                 settings=["beam_size", "n_best"],
             )
         self.engine, self.config, self.n_best, self.constraint = engine, config, n_best, constraint
-        members = engine.engines if isinstance(engine, Ensemble) else [engine]
-        self._look_back = looking_back([member.model for member in members], config, n_best)
+        self._look_back = looking_back(engine, config, n_best)
         self._identity = engine, config, n_best, constraint
         self._hash = hash(self._identity)
 
@@ -66,8 +63,7 @@ class SearchPlan:
         """Start an empty batch."""
         config = self.config
         if config.sampling:
-            one = config.replace(beam_size=1)
-            return BeamSearch(self.engine.start(1), one, 1, self.constraint, TokenSampler(config))
+            return BeamSearch(self.engine.start(1), config.replace(beam_size=1), 1, self.constraint)
         n_best = config.beam_size if config.coverage_penalty else self.n_best
         return BeamSearch(self.engine.start(config.beam_size), config, n_best, self.constraint)
 

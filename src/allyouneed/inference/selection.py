@@ -1,139 +1,157 @@
-"""Selection of the most probable next tokens, and its restrictions: lengths, prefixes, repetitions, rules."""
+"""The choice of the next tokens, and its restrictions: lengths, prefixes, repetitions, rules."""
 
-from collections.abc import Callable, Sequence
+import functools
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
-from torch import Tensor
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import NOTHING, Beams, SearchRequest
+from allyouneed.inference.sampling import Draws, draw
 from allyouneed.native import kernels
-from allyouneed.native.library import library
-from allyouneed.symbols import END, PADDING, SENTINEL, START
-
-NEVER_PRODUCED = (PADDING, START, SENTINEL)
-"""Ids that no hypothesis contains. Their probability is not redistributed to the other ids."""
-
-_SPARE = 32
-"""How many values beyond k are looked at for ties with the k-th, which are frequent in bfloat16."""
+from allyouneed.native.arrays import Bool, Float32, Int64
+from allyouneed.symbols import END, NEVER_PRODUCED
 
 
 @dataclass(frozen=True)
 class Candidates:
     """Maps the columns of logits to tokens when the columns are not the whole vocabulary."""
 
-    ids: Int[Tensor, "sentences columns"]
+    ids: Int64[np.ndarray, "sentences columns"]
     """Token ids, ascending, control symbols first; padded at the end, where logits are -inf."""
     vocab_size: int
 
-    def at(self, columns: Int[Tensor, "sentences beams k"]) -> Int[Tensor, "sentences beams k"]:
+    def at(self, columns: Int64[np.ndarray, "sentences beams k"]) -> Int64[np.ndarray, "sentences beams k"]:
         """The tokens of these columns."""
-        return self.ids[:, None].expand(-1, columns.size(1), -1).gather(2, columns)
+        return np.take_along_axis(self.ids[:, None], columns, axis=2)
 
     def spread(
-        self, logits: Float[Tensor, "sentences beams columns"]
-    ) -> Float[Tensor, "sentences beams vocab"]:
+        self, logits: Float32[np.ndarray, "sentences beams columns"]
+    ) -> Float32[np.ndarray, "sentences beams vocab"]:
         """Spread logits over the whole vocabulary, with -inf for all other tokens."""
-        wide = logits.new_full((*logits.shape[:2], self.vocab_size), NOTHING)
-        # "amax", as fill columns also carry the padding id and must not overwrite its logit.
-        return wide.scatter_reduce_(2, self.ids[:, None].expand_as(logits), logits, "amax")
+        wide = np.full((*logits.shape[:2], self.vocab_size), NOTHING, np.float32)
+        # The maximum, as fill columns also carry the padding id and must not overwrite its logit.
+        padding = logits[:, :, 0].copy()
+        np.put_along_axis(wide, np.broadcast_to(self.ids[:, None], logits.shape), logits, axis=2)
+        wide[:, :, 0] = padding
+        return wide
 
 
-Restrict = Callable[[Tensor, Tensor], None]
-"""Lowers logits (sentences, beams, vocab) in place; their normalisers (sentences, beams) stay."""
+class Penalty(NamedTuple):
+    """Tokens whose log-probability is multiplied by a factor."""
+
+    ids: Int64[np.ndarray, "sentences beams n"]
+    factor: float
+
+
+class Allowed(NamedTuple):
+    """The tokens that the rules of a task allow."""
+
+    table: Bool[np.ndarray, "classes vocab"]
+    classes: Int64[np.ndarray, "sentences beams"]
 
 
 @dataclass(frozen=True)
 class Restriction:
-    """The tokens that a step may not choose."""
+    """The tokens that a step may not choose, or with a lower score."""
 
-    cannot_end: NDArray[np.bool_]
-    """(sentences): whether the hypotheses are too short to end."""
-    restrict: Restrict | None = None
-    """Lowers the logits of tokens that are disallowed for other reasons."""
+    cannot_end: Bool[np.ndarray, " sentences"]
+    """Whether the hypotheses are too short to end."""
     forced: Sequence[tuple[int, int]] = ()
     """Sentences with the one token that each must choose, whatever else restricts it."""
+    penalty: Penalty | None = None
+    repeated: tuple[NDArray[np.int64], ...] | None = None
+    """Indices (sentence, beam, token) of the tokens that would repeat an n-gram."""
+    allowed: Allowed | None = None
 
     @property
     def is_of_lengths(self) -> bool:
         """Whether `cannot_end` is all that restricts the hypotheses."""
-        return self.restrict is None and not self.forced
+        return not (self.forced or self.penalty or self.repeated or self.allowed)
 
     def apply(
-        self, logits: Float[Tensor, "sentences beams vocab"], normalisers: Float[Tensor, "sentences beams"]
+        self,
+        logits: Float32[np.ndarray, "sentences beams vocab"],
+        normalisers: Float32[np.ndarray, "sentences beams"],
     ) -> None:
         """Lower the logits of disallowed tokens in place."""
-        kept = [logits[sentence, :, token].clone() for sentence, token in self.forced]
-        if self.restrict is not None:
-            self.restrict(logits, normalisers)
-        logits[torch.from_numpy(self.cannot_end).to(logits.device), :, END] = NOTHING
+        kept = [logits[sentence, :, token].copy() for sentence, token in self.forced]
+        if self.penalty is not None:
+            ids, factor = self.penalty
+            log_probs = np.take_along_axis(logits, ids, axis=2) - normalisers[..., None]
+            np.put_along_axis(logits, ids, normalisers[..., None] + factor * log_probs, axis=2)
+        if self.repeated is not None:
+            logits[self.repeated] = NOTHING
+        if self.allowed is not None:
+            np.copyto(logits, NOTHING, where=~self.allowed.table[self.allowed.classes])
+        logits[self.cannot_end, :, END] = NOTHING
         for (sentence, token), values in zip(self.forced, kept, strict=True):
             logits[sentence] = NOTHING
             logits[sentence, :, token] = values
 
 
-def top_log_probs(
-    logits: Float[Tensor, "sentences beams columns"],
-    k: int,
-    restriction: Restriction | None = None,
+@dataclass(frozen=True)
+class Continuation:
+    """How each hypothesis is continued."""
+
+    num_tokens: int
+    """Maximum number of tokens; 1 if they are drawn."""
+    restriction: Restriction | None = None
+    draws: Draws | None = None
+    """How tokens are drawn; None to take the most probable ones."""
+
+
+class Chosen(NamedTuple):
+    """The chosen tokens of each hypothesis, best first; ties go to the lower id."""
+
+    log_probs: Float32[np.ndarray, "sentences beams k"]
+    tokens: Int64[np.ndarray, "sentences beams k"]
+
+
+def choose(
+    logits: Float32[np.ndarray, "sentences beams columns"],
+    continuation: Continuation,
     candidates: Candidates | None = None,
-) -> tuple[Float[Tensor, "sentences beams k"], Int[Tensor, "sentences beams k"]]:
-    """The k most probable tokens of each row, as log-probabilities and ids; logits may be overwritten.
+) -> Chosen:
+    """Choose tokens by their logits, which may be overwritten.
 
-    Ties go to the lower id. A row of fewer than k tokens is returned whole, in that order. `candidates` are
-    the tokens of the columns, by default the whole vocabulary.
+    A row of too few tokens is returned whole, in order. `candidates` are the tokens of the columns, by
+    default the whole vocabulary.
     """
-    k = min(k, logits.size(-1))
-    native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
-    if native and (restriction is None or restriction.is_of_lengths):
-        cannot_end = None if restriction is None else restriction.cannot_end.repeat(logits.size(1))
-        values, ids = kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
-        return values, ids if candidates is None else candidates.at(ids)
-    logits = logits.float()
+    restriction, k = continuation.restriction, min(continuation.num_tokens, logits.shape[-1])
+    if continuation.draws is None and (restriction is None or restriction.is_of_lengths):
+        cannot_end = None if restriction is None else restriction.cannot_end.repeat(logits.shape[1])
+        log_probs, ids = kernels.top_log_probs(logits, k, NEVER_PRODUCED, cannot_end=cannot_end)
+        return Chosen(log_probs, ids if candidates is None else candidates.at(ids))
     # Of the columns, not of the whole vocabulary: a restriction of other sentences must not change the bits.
-    normalisers = normalisers_of(logits)
+    normalisers = kernels.log_sum_exp(logits)
+    logits = logits if candidates is None else candidates.spread(logits)
     if restriction is not None:
-        if candidates is not None:
-            logits, candidates = candidates.spread(logits), None
         restriction.apply(logits, normalisers)
-    if native:
-        return kernels.top_log_probs(logits, k, NEVER_PRODUCED, normalisers)
-    for token in NEVER_PRODUCED:  # a list of them would have to be copied to the device
-        logits[..., token] = NOTHING
-    values, ids = stable_top_k(logits, k)
-    return values - normalisers[..., None], ids if candidates is None else candidates.at(ids)
+    if continuation.draws is None:
+        return Chosen(*kernels.top_log_probs(logits, k, NEVER_PRODUCED, normalisers))
+    tokens = draw(logits[:, 0], continuation.draws)[:, None, None]
+    return Chosen(np.take_along_axis(logits, tokens, axis=2) - normalisers[..., None], tokens)
 
 
-def normalisers_of(logits: Float[Tensor, "*rows columns"]) -> Float[Tensor, " *rows"]:
-    """Log-sum-exp of each row of contiguous logits; with the kernels, the same bits in any batch."""
-    native = logits.device.type == "cpu" and logits.dtype == torch.float32 and library() is not None
-    return kernels.log_sum_exp(logits) if native else logits.logsumexp(dim=-1)
+def log_softmax(logits: Float32[np.ndarray, "*rows vocab"]) -> Float32[np.ndarray, "*rows vocab"]:
+    """The log-probability of each token."""
+    found: NDArray[np.float32] = logits - kernels.log_sum_exp(logits)[..., None]
+    return found
 
 
-def stable_top_k(
-    values: Float[Tensor, "*rows width"], k: int
-) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
-    """The k largest values of each row and their indices, in descending order; ties go to the lower index.
-
-    A row of fewer than k values is returned whole, in that order.
-    """
-    width = values.size(-1)
-    largest, places = values.topk(most := min(k + _SPARE, width))
-    # topk does not define which of equal values it takes, nor their order; they are put in order by place.
-    places, order = places.sort(dim=-1)
-    largest, order = largest.gather(-1, order).sort(dim=-1, descending=True, stable=True)
-    places = places.gather(-1, order)
-    # Where the last of them ties with the k-th, topk may have left out others that do, with lower places.
-    if most < width and (tied := largest[..., -1] == largest[..., k - 1]).any():
-        ordered, order = values[tied].sort(dim=-1, descending=True, stable=True)
-        largest[tied], places[tied] = ordered[..., :most], order[..., :most]
-    return largest[..., :k], places[..., :k]
+def log_mean(members: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Logarithm of the mean of probabilities, given their logarithms."""
+    largest = np.maximum(functools.reduce(np.maximum, members), np.finfo(np.float32).min)
+    total = functools.reduce(np.add, (np.exp(member - largest) for member in members))
+    with np.errstate(divide="ignore"):  # of tokens that are impossible
+        mean: NDArray[np.float32] = largest + np.log(total) - np.float32(math.log(len(members)))
+    return mean
 
 
 class Constraint(Protocol):
@@ -163,7 +181,6 @@ class Restrictions:
         self._config, self._constraint = config, constraint
         self._prefixes: list[Sequence[int]] = []
         self._states = np.empty(0, np.int64)
-        self._table = None if constraint is None else torch.from_numpy(constraint.table)
 
     def admit(self, sentences: Sequence[SearchRequest]) -> None:
         """Add sentences."""
@@ -187,8 +204,8 @@ class Restrictions:
 
     def of(self, beams: Beams) -> Restriction | None:
         """The tokens that are not allowed next; None if all are."""
-        forbids_repetition = self._config.no_repeat_ngram_size or self._config.repetition_penalty != 1
-        restricts = forbids_repetition or self._constraint is not None
+        n, factor = self._config.no_repeat_ngram_size, self._config.repetition_penalty
+        restricts = n or factor != 1 or self._constraint is not None
         has_prefixes = any(self._prefixes)
         if not (restricts or has_prefixes or self._config.min_length > 1):
             return None
@@ -203,28 +220,15 @@ class Restrictions:
             ]
         if not (restricts or forced or too_short.any()):
             return None
-
-        def restrict(logits: Tensor, normalisers: Tensor) -> None:
-            if forbids_repetition:
-                self._restrict_repetition(logits, normalisers, beams)
-            if self._constraint is not None and self._table is not None:
-                self._table = self._table.to(logits.device)
-                classes = torch.from_numpy(self._constraint.classify(self._states)).to(logits.device)
-                logits.masked_fill_(~self._table[classes], NOTHING)
-
-        return Restriction(too_short, restrict if restricts else None, forced)
-
-    def _restrict_repetition(self, logits: Tensor, normalisers: Tensor, beams: Beams) -> None:
-        written = beams.written()
-        if self._config.repetition_penalty != 1:
-            ids = torch.from_numpy(written).to(logits.device)
-            log_probs = logits.gather(2, ids) - normalisers[:, :, None]
-            penalised = normalisers[:, :, None] + self._config.repetition_penalty * log_probs
-            logits.scatter_(2, ids, penalised)
-        if self._config.no_repeat_ngram_size:
-            repeated = _tokens_that_repeat(written, beams.lengths, self._config.no_repeat_ngram_size)
-            places = tuple(torch.from_numpy(index).to(logits.device) for index in repeated)
-            logits[places] = NOTHING
+        written = beams.written() if n or factor != 1 else np.empty(0, np.int64)
+        constraint = self._constraint
+        return Restriction(
+            too_short,
+            forced,
+            Penalty(written, factor) if factor != 1 else None,
+            _tokens_that_repeat(written, beams.lengths, n) if n else None,
+            Allowed(constraint.table, constraint.classify(self._states)) if constraint else None,
+        )
 
 
 def _below(states: NDArray[np.int64], new: NDArray[np.int64]) -> NDArray[np.int64]:

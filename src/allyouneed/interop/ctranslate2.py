@@ -17,8 +17,8 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.interop.ctranslate2_files import LAYER
 from allyouneed.interop.foreign import DIFFERENCES, length_exponent, parts_of
 from allyouneed.interop.parity import Ids
-from allyouneed.model import Transformer
 from allyouneed.model.positional_encoding import LearnedPositions
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER

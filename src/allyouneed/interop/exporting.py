@@ -10,8 +10,8 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
 from allyouneed.interop.parity import Exported, require_agreement
-from allyouneed.model import Transformer
 from allyouneed.model.relative_positions import SCHEMES
+from allyouneed.model.transformer import Transformer
 from allyouneed.runs.loading import model_of, task_of
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import publish_directory, require_free

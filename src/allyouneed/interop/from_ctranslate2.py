@@ -32,7 +32,7 @@ from allyouneed.interop.foreign import (
 from allyouneed.interop.foreign_files import damaged, folder_with, json_object
 from allyouneed.interop.marian_files import is_binary
 from allyouneed.interop.parity import Ids
-from allyouneed.model.positional_encoding import concatenated_sinusoids, sinusoids
+from allyouneed.model.position_tables import SINUSOIDS
 from allyouneed.symbols import END, START
 
 _THEIR_FILES = (
@@ -203,10 +203,9 @@ def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict
         if name not in tensors:
             raise ModelError(f"{tensors.path}: has no {name}; other kinds of positions are not supported")
         tables[stack] = tensors.take(name, tensors.shape(name)[0], width)
-    for kind, table in (("sinusoidal", sinusoids), ("concatenated", concatenated_sinusoids)):
-        if all(
-            (each - table(len(each), width)).abs().max() < _POSITIONS_TOLERANCE for each in tables.values()
-        ):
+    for kind, table in SINUSOIDS.items():
+        differences = [each - torch.from_numpy(table(len(each), width)) for each in tables.values()]
+        if all(difference.abs().max() < _POSITIONS_TOLERANCE for difference in differences):
             return {"positions": kind}
     most = min(map(len, tables.values()))
     weights["source_positions.weight"] = tables["encoder"][:most].clone()

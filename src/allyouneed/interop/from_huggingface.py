@@ -33,7 +33,7 @@ from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, fold
 from allyouneed.interop.huggingface import LAYER, MARIAN_EPSILON, WRITING, no_progress_bar
 from allyouneed.interop.parity import Ids
 from allyouneed.model.positional_encoding import SinusoidalPositions
-from allyouneed.storage.checkpoint import read_tensors
+from allyouneed.storage.tensor_files import read_tensors
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START
 
 _KNOWN: dict[str, tuple[object, ...]] = {

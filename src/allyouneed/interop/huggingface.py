@@ -18,13 +18,12 @@ from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.inference.engine import pad
-from allyouneed.inference.selection import NEVER_PRODUCED
+from allyouneed.inference.torch_engine import pad
 from allyouneed.interop.foreign import DIFFERENCES, length_exponent, parts_of
 from allyouneed.interop.parity import Ids
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
-from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, END, NEVER_PRODUCED, PADDING, SENTINEL, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
 

@@ -11,9 +11,9 @@ import torch
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import ModelError, UsageError, UserError, is_out_of_memory
-from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
 from allyouneed.interop.foreign import Imported
 from allyouneed.interop.foreign_files import located
@@ -126,14 +126,14 @@ def _proved(imported: Imported, model: EncoderDecoder) -> float | None:
     sentences: list[Ids] = [ids for ids in map(imported.source.encode, SENTENCES) if ids]
     search = SearchConfig(beam_size=1, max_length=_MOST_WRITTEN + 1, max_extra_tokens=1_000)
     with torch.inference_mode():
-        written = [found[0].ids for found in generate(Engine(model), sentences, search)]
+        written = [found[0].ids for found in generate(TorchEngine(model), sentences, search)]
         with _running(imported.package):
             original = imported.load()
             split = [original.encode(text) for text in _TEXTS]
             theirs = original.scored([*sources, *sentences], [*targets, *written])
             greedy = original.greedy(sentences, _MOST_WRITTEN)
         pairs = [each.source for each in theirs], [each.target for each in theirs]
-        ours = [score.token_log_probs for score in score_targets(Engine(model), *pairs)]
+        ours = [score.token_log_probs for score in score_targets(TorchEngine(model), *pairs)]
     difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
     if any(ids not in (None, imported.source.encode(text)) for text, ids in zip(_TEXTS, split, strict=True)):
         raise ModelError(

@@ -9,10 +9,10 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
-from allyouneed.model import Transformer
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import SENTINEL
 
 TOLERANCE = 1e-4
@@ -64,8 +64,8 @@ def require_agreement(
     sentences = [ids[:most] for ids in encoded]
     greedy = SearchConfig(beam_size=1, max_extra_tokens=5)
     sources += sentences
-    targets += [found[0].ids[:most] for found in generate(Engine(model), sentences, greedy)]
-    ours = [score.token_log_probs for score in score_targets(Engine(model), sources, targets)]
+    targets += [found[0].ids[:most] for found in generate(TorchEngine(model), sentences, greedy)]
+    ours = [score.token_log_probs for score in score_targets(TorchEngine(model), sources, targets)]
     return largest_difference(ours, exported.score(sources, targets))
 
 

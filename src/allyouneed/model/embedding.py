@@ -2,23 +2,14 @@
 
 import math
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from allyouneed.config.model import TYING, Role
 from allyouneed.symbols import START
-
-Role = Literal["source", "target", "output"]
-
-TYING: dict[str, dict[Role, str]] = {
-    "all": {"source": "shared", "target": "shared", "output": "shared"},
-    "target": {"source": "source", "target": "target", "output": "target"},
-    "none": {"source": "source", "target": "target", "output": "output"},
-}
-"""`ModelConfig.tied_embeddings` -> role -> name of its matrix; roles with one name share one parameter."""
 
 LookUp = Callable[[Tensor, Tensor, bool], Tensor]
 """Ids (*shape), a matrix (vocab, d_model) and whether its gradient is sparse -> vectors (*shape, d_model)."""

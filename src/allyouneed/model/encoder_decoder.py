@@ -8,10 +8,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from allyouneed.config.model import ModelConfig
+from allyouneed.config.model import ModelConfig, Role
 from allyouneed.model.attention import AttentionFunction
 from allyouneed.model.dropout import Dropout, SymbolDropout
-from allyouneed.model.embedding import Embeddings, Role
+from allyouneed.model.embedding import Embeddings
 from allyouneed.model.experts import AuxiliaryLoss, Experts
 from allyouneed.model.masks import PackedIds
 from allyouneed.model.rivals.convolution import Convolution

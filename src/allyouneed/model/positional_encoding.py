@@ -2,29 +2,16 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from allyouneed.model.masks import sent
+from allyouneed.model.position_tables import concatenated_sinusoids, sinusoids
 
 _SHORTEST_TABLE = 512
-
-
-def sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """`PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine of the same angle at 2i + 1."""
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    exponent = torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
-    angle = position / 10_000**exponent  # (length, d_model / 2)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1).float()
-
-
-def concatenated_sinusoids(length: int, d_model: int) -> Float[Tensor, "{length} {d_model}"]:
-    """All sines before all cosines, with wavelengths up to 10000 x 2 pi, as in the authors' code of 2017."""
-    position = torch.arange(length, dtype=torch.float64)[:, None]
-    exponent = torch.arange(d_model // 2, dtype=torch.float64) / max(1, d_model // 2 - 1)
-    angle = position / 10_000**exponent  # (length, d_model / 2)
-    return torch.cat([angle.sin(), angle.cos()], dim=-1).float()
 
 
 class SinusoidalPositions(nn.Module):
@@ -32,16 +19,16 @@ class SinusoidalPositions(nn.Module):
 
     table: Tensor
 
-    def __init__(self, d_model: int, encode: Callable[[int, int], Tensor] = sinusoids) -> None:
+    def __init__(self, d_model: int, encode: Callable[[int, int], NDArray[np.float32]] = sinusoids) -> None:
         super().__init__()
         self.d_model, self._encode = d_model, encode
-        self.register_buffer("table", encode(0, d_model), persistent=False)
+        self.register_buffer("table", torch.from_numpy(encode(0, d_model)), persistent=False)
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
         """The encodings of the first positions."""
         table = self.table  # another thread may replace it with a longer or shorter one
         if length > table.size(0):
-            longer = self._encode(max(2 * length, _SHORTEST_TABLE), self.d_model)
+            longer = torch.from_numpy(self._encode(max(2 * length, _SHORTEST_TABLE), self.d_model))
             self.table = table = sent(longer.to(table.dtype), table.device)
         return table[:length]
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.model.masks import Positions
+from allyouneed.model.position_tables import alibi_slopes, rotary_frequencies
 
 
 class RelativePositions(nn.Module):
@@ -66,8 +67,7 @@ class RotaryPositions(RelativePositions):
 
     def __init__(self, d_k: int) -> None:
         super().__init__()
-        exponent = torch.arange(0, d_k, 2, dtype=torch.float64) / d_k
-        self.frequencies = ExactFloats((10_000**-exponent).float())
+        self.frequencies = ExactFloats(torch.from_numpy(rotary_frequencies(d_k)))
 
     def turn(
         self, x: Float[Tensor, "batch heads length d_k"], positions: Int[Tensor, "#batch length"]
@@ -89,8 +89,7 @@ class LinearBiases(RelativePositions):
 
     def __init__(self, num_heads: int) -> None:
         super().__init__()
-        exponent = 8 * torch.arange(1, num_heads + 1) / num_heads
-        self.slopes = ExactFloats(2.0**-exponent)
+        self.slopes = ExactFloats(torch.from_numpy(alibi_slopes(num_heads)))
 
     def bias(
         self, query: Float[Tensor, "batch heads query_len d_k"], positions: Positions

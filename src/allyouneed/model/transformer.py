@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from allyouneed.config.model import ModelConfig
+from allyouneed.config.model import ModelConfig, Role
 from allyouneed.model.attention import (
     COMPATIBILITIES,
     AttentionFunction,
@@ -16,7 +16,6 @@ from allyouneed.model.attention import (
     SelfAttention,
     SoftmaxAttention,
 )
-from allyouneed.model.embedding import Role
 from allyouneed.model.encoder_decoder import EncoderDecoder, build_experts
 from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.guided_alignment import GuidedAttention

@@ -1,24 +1,15 @@
 """Rows of keys and values: how they are stored, and which rows each query attends to."""
 
 import ctypes
-from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int32, Int64
 from numpy.typing import NDArray
-from torch import Tensor
 
+from allyouneed.native.arrays import Float32, Int32, Int64, address_of, empty
 from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, library
 
 _FIRST_ROWS = 64  # of a table: those of a sentence alone, which has many steps and little work in each
-
-
-def address_of(array: NDArray[Any]) -> int:
-    """The address of a contiguous, writable array, valid for its lifetime; 0 if it is empty."""
-    # Four times as fast as `array.ctypes.data`, which a step would call a dozen times.
-    return ctypes.addressof(ctypes.c_char.from_buffer(array.data)) if array.size else 0
 
 
 class Rows:
@@ -67,30 +58,37 @@ class Heads:
     """
 
     def __init__(
-        self, num_heads: int, d_k: int, d_v: int, form: str, slopes: Float[Tensor, " heads"] | None = None
+        self,
+        num_heads: int,
+        d_k: int,
+        d_v: int,
+        form: str,
+        slopes: Float32[np.ndarray, " heads"] | None = None,
     ) -> None:
         self.width = num_heads * (d_k + d_v)
         self._library, self._slopes = library(), slopes
         self.structure = structures()["heads"](
-            num_heads, d_k, d_v, FORMS.index(form), None if slopes is None else slopes.data_ptr()
+            num_heads, d_k, d_v, FORMS.index(form), None if slopes is None else address_of(slopes)
         )
         self._address = ctypes.addressof(self.structure)
         self.row_words: int = self._library.row_words(self._address)
         """Number of 32-bit words in a row of keys and values."""
 
-    def room(self, num_rows: int) -> Float[Tensor, "{num_rows} words"]:
+    def room(self, num_rows: int) -> Float32[np.ndarray, "{num_rows} words"]:
         """Allocate rows of keys and values."""
-        return torch.empty(num_rows, self.row_words)
+        return empty(num_rows, self.row_words)
 
     def store(
-        self, keys_values: Float[Tensor, "rows keys_values"], rows: Float[Tensor, "rows words"]
+        self,
+        keys_values: Float32[np.ndarray, "rows keys_values"],
+        rows: Float32[np.ndarray, "rows words"],
     ) -> None:
         """Write the keys of all heads and then their values, row by row, in the form of stored rows."""
-        assert rows.is_contiguous()
-        assert keys_values.is_contiguous()
+        assert rows.flags.c_contiguous
+        assert keys_values.flags.c_contiguous
         assert keys_values.shape == (len(rows), self.width)
         self._library.store_keys_values(
-            self._address, len(rows), keys_values.data_ptr(), self.width, rows.data_ptr()
+            self._address, len(rows), address_of(keys_values), self.width, address_of(rows)
         )
 
 
@@ -120,20 +118,19 @@ class KeysValues:
         self.num_rows = needed
         return first
 
-    def store(self, layer: int, keys_values: Float[Tensor, "rows keys_values"], first: int) -> None:
+    def store(self, layer: int, keys_values: Float32[np.ndarray, "rows keys_values"], first: int) -> None:
         """Write keys and values of a layer from row `first` on."""
         self._heads.store(keys_values, self._tables[layer][first : first + len(keys_values)])
 
     def keep(self, rows: Int64[np.ndarray, " kept"]) -> None:
         """Move these rows to the beginning and drop the others."""
-        kept = torch.from_numpy(rows)
         self.num_rows = len(rows)
         for table in self._tables:
-            table[: len(rows)] = table[kept]
+            table[: len(rows)] = table[rows]
 
-    def _set(self, tables: list[Tensor]) -> None:
+    def _set(self, tables: list[NDArray[np.float32]]) -> None:
         self._tables, self._capacity = tables, len(tables[0])
-        self._pointers = (ctypes.c_void_p * len(tables))(*(table.data_ptr() for table in tables))
+        self._pointers = (ctypes.c_void_p * len(tables))(*map(address_of, tables))
         self.addresses = ctypes.addressof(self._pointers)
         """Address of the addresses of the tables."""
 
@@ -142,5 +139,5 @@ class KeysValues:
             grown = self._heads.room(size)
             grown[: self.num_rows] = table[: self.num_rows]
             self._tables[number] = grown
-            self._pointers[number] = grown.data_ptr()
+            self._pointers[number] = address_of(grown)
         self._capacity = size

@@ -4,10 +4,9 @@ import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float32, Float64, Int64
 from numpy.typing import NDArray
 
-from allyouneed.native.attention_kernels import address_of
+from allyouneed.native.arrays import Bool, Float32, Float64, Int64, address_of
 from allyouneed.native.header import structures
 from allyouneed.native.library import library
 from allyouneed.symbols import END

@@ -4,11 +4,9 @@ import ctypes
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int32, Int64
-from torch import Tensor
 
-from allyouneed.native.attention_kernels import KeysValues, address_of
+from allyouneed.native.arrays import Bool, Float32, Int32, Int64, address_of, empty
+from allyouneed.native.attention_kernels import KeysValues
 from allyouneed.native.beam_kernels import NativeBeams
 from allyouneed.native.header import structures
 from allyouneed.native.library import library
@@ -75,7 +73,7 @@ class Hypotheses:
 
     def read(
         self, tokens: Int64[np.ndarray, "sentences beams"], tables: Tables
-    ) -> Float[Tensor, "sentences beams d_model"]:
+    ) -> Float32[np.ndarray, "sentences beams d_model"]:
         """Append a token to every hypothesis; return the hidden states of the tokens.
 
         Args:
@@ -89,10 +87,10 @@ class Hypotheses:
         assert tokens.shape == self.shape
         assert tokens.flags.c_contiguous
         assert tokens.view(np.uint64).max() < self._decoder.vocab_size  # negative ones are large
-        hidden = torch.empty(*self.shape, self._decoder.d_model)
+        hidden = empty(*self.shape, self._decoder.d_model)
         first = self._reserve(tables)
         num_read = self._library.read_tokens(
-            self._address, first, address_of(tokens), None, hidden.data_ptr()
+            self._address, first, address_of(tokens), None, address_of(hidden)
         )
         self._finish(first, num_read)
         return hidden
@@ -137,7 +135,7 @@ class Hypotheses:
             address_of(excluded),
             len(excluded),
             None if cannot_end is None else address_of(cannot_end),
-            logits.data_ptr(),
+            address_of(logits),
             address_of(parents),
             address_of(done),
         )

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from allyouneed.native.library import form_of, library
+from allyouneed.native.library import FORMS, library
 
 TYPES = torch.float32, torch.bfloat16
 """Types that the kernels of training know."""
@@ -59,3 +59,8 @@ def is_known(values: Tensor) -> bool:
     return (
         values.is_cpu and values.layout == torch.strided and values.dtype in TYPES and values.is_contiguous()
     )
+
+
+def form_of(dtype: torch.dtype) -> int:
+    """The number of a form in `kernels.h`."""
+    return FORMS.index(str(dtype).removeprefix("torch."))

@@ -1,35 +1,33 @@
-"""The kernels that choose tokens; all tensors are on the CPU."""
+"""The kernels that choose tokens; in NumPy."""
 
 import functools
 import math
 from collections.abc import Sequence
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
-from torch import Tensor
 
-from allyouneed.native.attention_kernels import address_of
+from allyouneed.native.arrays import Bool, Float32, Int64, address_of
 from allyouneed.native.library import library
 from allyouneed.symbols import END
 
 
-def log_sum_exp(logits: Float[Tensor, "*rows vocab"]) -> Float[Tensor, " *rows"]:
+def log_sum_exp(logits: Float32[np.ndarray, "*rows vocab"]) -> Float32[np.ndarray, " *rows"]:
     """Log-sum-exp of each row."""
     _require_rows(logits)
-    normalisers = torch.empty(logits.shape[:-1])
-    library().normalisers_of(normalisers.numel(), logits.size(-1), logits.data_ptr(), normalisers.data_ptr())
+    normalisers = np.empty(logits.shape[:-1], np.float32)
+    places = address_of(logits), address_of(normalisers)
+    library().normalisers_of(normalisers.size, logits.shape[-1], *places)
     return normalisers
 
 
 def top_log_probs(
-    logits: Float[Tensor, "*rows vocab"],
+    logits: Float32[np.ndarray, "*rows vocab"],
     k: int,
     excluded: Sequence[int],
-    normalisers: Float[Tensor, " *rows"] | None = None,
+    normalisers: Float32[np.ndarray, " *rows"] | None = None,
     cannot_end: Bool[np.ndarray, " *rows"] | None = None,
-) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
+) -> tuple[Float32[np.ndarray, "*rows k"], Int64[np.ndarray, "*rows k"]]:
     """The k most probable tokens of each row, as in `selection.top_log_probs`.
 
     Args:
@@ -42,24 +40,23 @@ def top_log_probs(
     _require_rows(logits)
     *leading, width = logits.shape
     num_rows = math.prod(leading)
-    assert normalisers is None or (normalisers.numel() == num_rows and normalisers.is_contiguous())
+    assert normalisers is None or (normalisers.size == num_rows and normalisers.flags.c_contiguous)
     assert cannot_end is None or (cannot_end.size == num_rows and cannot_end.dtype == np.bool_)
     assert width > max((*excluded, 0 if cannot_end is None else END))
-    values = torch.empty(*leading, k)
-    ids = torch.empty(*leading, k, dtype=torch.int64)
+    values, ids = np.empty((*leading, k), np.float32), np.empty((*leading, k), np.int64)
     never = _array_of(tuple(excluded))
     library().top_log_probs(
         num_rows,
         width,
-        logits.data_ptr(),
-        None if normalisers is None else normalisers.data_ptr(),
+        address_of(logits),
+        None if normalisers is None else address_of(normalisers),
         address_of(never),
         len(never),
         None if cannot_end is None else address_of(cannot_end),
         END,
         k,
-        values.data_ptr(),
-        ids.data_ptr(),
+        address_of(values),
+        address_of(ids),
         1,
     )
     return values, ids
@@ -70,8 +67,7 @@ def _array_of(tokens: tuple[int, ...]) -> NDArray[np.int64]:
     return np.array(tokens, np.int64)
 
 
-def _require_rows(tensor: Tensor) -> None:
+def _require_rows(logits: NDArray[np.float32]) -> None:
     """Check the layout, because the kernels read the memory as it is."""
-    assert tensor.is_cpu
-    assert tensor.dtype == torch.float32
-    assert tensor.is_contiguous()
+    assert logits.dtype == np.float32
+    assert logits.flags.c_contiguous

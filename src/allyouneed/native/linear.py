@@ -4,11 +4,10 @@ import ctypes
 import math
 from typing import Any, NamedTuple
 
-import torch
-from jaxtyping import Float
-from torch import Tensor
-from torch.nn import functional
+import numpy as np
+from numpy.typing import NDArray
 
+from allyouneed.native.arrays import Float32, address_of, bfloat16_bits, empty
 from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, available, library
 
@@ -25,12 +24,12 @@ def layout_of(form: str) -> Any:
 
 
 class Packed(NamedTuple):
-    """The tensors that `struct linear` points to."""
+    """The arrays that `struct linear` points to."""
 
-    weight: Tensor
-    start: Tensor
-    scale: Tensor
-    bias: Tensor
+    weight: NDArray[Any]
+    start: NDArray[Any]
+    scale: NDArray[np.float32]
+    bias: NDArray[np.float32]
 
 
 class PackedLinear:
@@ -44,8 +43,8 @@ class PackedLinear:
 
     def __init__(
         self,
-        weight: Float[Tensor, "outputs inputs"],
-        bias: Float[Tensor, " outputs"] | None,
+        weight: Float32[np.ndarray, "outputs inputs"],
+        bias: Float32[np.ndarray, " outputs"] | None,
         form: str,
         *,
         relu: bool = False,
@@ -55,7 +54,7 @@ class PackedLinear:
             raise ValueError(f"no native kernel for {form} on this machine; available: {sorted(available())}")
         self._library = library()
         self.num_outputs, self.num_inputs = weight.shape
-        bias = weight.new_zeros(len(weight)) if bias is None else bias
+        bias = np.zeros(len(weight), np.float32) if bias is None else bias
         self._packed = pack(weight, bias, form, layout_of(form))
         self._layer = structures()["linear"](
             self.num_inputs,
@@ -63,27 +62,23 @@ class PackedLinear:
             FORMS.index(form),
             num_threads,
             0.0 if relu else -math.inf,
-            *(tensor.data_ptr() for tensor in self._packed),
+            *(array.ctypes.data for array in self._packed),
         )
         self.address = ctypes.addressof(self._layer)
         """Address of `struct linear`, valid for the lifetime of this object."""
 
     def __call__(
-        self, x: Float[Tensor, "*rows inputs"], room: Float[Tensor, " numbers"] | None = None
-    ) -> Float[Tensor, "*rows outputs"]:
-        """y for a contiguous float32 x on the CPU, without gradients.
-
-        It is written into `room` if given, which must be large enough.
-        """
-        assert x.is_cpu
-        assert x.dtype == torch.float32
-        assert x.is_contiguous()
-        assert x.size(-1) == self.num_inputs
-        num_rows = x.numel() // self.num_inputs
+        self, x: Float32[np.ndarray, "*rows inputs"], room: Float32[np.ndarray, " numbers"] | None = None
+    ) -> Float32[np.ndarray, "*rows outputs"]:
+        """y for a contiguous x. It is written into `room` if given, which must be large enough."""
+        assert x.dtype == np.float32
+        assert x.flags.c_contiguous
+        assert x.shape[-1] == self.num_inputs
+        num_rows = x.size // self.num_inputs
         if room is None:
-            room = x.new_empty(num_rows * self.num_outputs)
-        y = room[: num_rows * self.num_outputs].view(*x.shape[:-1], self.num_outputs)
-        if not self._library.linear_forward(self.address, x.data_ptr(), num_rows, y.data_ptr()):
+            room = empty(num_rows * self.num_outputs)
+        y = room[: num_rows * self.num_outputs].reshape(*x.shape[:-1], self.num_outputs)
+        if not self._library.linear_forward(self.address, address_of(x), num_rows, address_of(y)):
             raise MemoryError
         return y
 
@@ -92,48 +87,61 @@ class InPlaceLinear:
     """A packed layer that writes every result into the same memory."""
 
     def __init__(self, linear: PackedLinear) -> None:
-        self.linear, self._room = linear, torch.empty(0)
+        self.linear, self._room = linear, empty(0)
 
-    def __call__(self, x: Float[Tensor, "*rows inputs"]) -> Float[Tensor, "*rows outputs"]:
+    def __call__(self, x: Float32[np.ndarray, "*rows inputs"]) -> Float32[np.ndarray, "*rows outputs"]:
         """The result of `PackedLinear`, valid until the next call."""
-        return self.linear(x, self.room(x.numel() // self.linear.num_inputs))
+        return self.linear(x, self.room(x.size // self.linear.num_inputs))
 
-    def room(self, num_rows: int) -> Float[Tensor, " numbers"]:
+    def room(self, num_rows: int) -> Float32[np.ndarray, " numbers"]:
         """Memory for the result of at least so many rows."""
         needed = num_rows * self.linear.num_outputs
-        if needed > self._room.numel():
-            self._room = torch.empty(needed)
+        if needed > self._room.size:
+            self._room = empty(needed)
         return self._room
 
 
-@torch.no_grad()
 def pack(
-    weight: Float[Tensor, "outputs inputs"], bias: Float[Tensor, " outputs"], form: str, layout: Any
+    weight: Float32[np.ndarray, "outputs inputs"],
+    bias: Float32[np.ndarray, " outputs"],
+    form: str,
+    layout: Any,
 ) -> Packed:
     """Pack the weights in panels as `struct layout` describes, padded with zeros."""
     rows = max(1, _ROWS_AT_ONCE // layout.columns) * layout.columns
-    blocks = zip(weight.split(rows), bias.split(rows), strict=True)
-    parts = [_pack_block(*block, form, layout) for block in blocks]
-    return Packed(*map(torch.cat, zip(*parts, strict=True)))
+    packed: list[NDArray[Any]] = []
+    for first in range(0, len(weight), rows):
+        block = _pack_block(weight[first : first + rows], bias[first : first + rows], form, layout)
+        if first == 0:
+            num_panels = -(-len(weight) // layout.columns)
+            lengths = num_panels, *[num_panels * layout.columns] * 3
+            packed = [empty(n, *x.shape[1:], dtype=x.dtype) for n, x in zip(lengths, block, strict=True)]
+        for whole, part, at_once in zip(
+            packed, block, (rows // layout.columns, rows, rows, rows), strict=True
+        ):
+            place = first // rows * at_once
+            whole[place : place + len(part)] = part
+    return Packed(*packed)
 
 
-def _pack_block(weight: Tensor, bias: Tensor, form: str, layout: Any) -> Packed:
-    weight, bias = weight.float(), bias.float()
+def _pack_block(weight: NDArray[Any], bias: NDArray[np.float32], form: str, layout: Any) -> Packed:
     start, scale = bias, bias
     if form == "int8":
-        largest = weight.abs().amax(dim=1)
+        largest = np.abs(weight).max(axis=1)
         if layout.pairs:  # 127 steps, as rounding both weights adds one at most
-            pairs = functional.pad(weight, (0, weight.size(1) % 2)).unflatten(1, (-1, 2))
-            largest = largest.maximum(pairs.sum(dim=2).abs().amax(dim=1))
-        scale = largest / _INT8_LIMIT
-        weight = (weight / scale.clamp_min(_LEAST_SCALE)[:, None]).round()
-        start = -layout.offset * weight.sum(dim=1, dtype=torch.int32)
+            pairs = np.pad(weight, [(0, 0), (0, weight.shape[1] % 2)]).reshape(len(weight), -1, 2)
+            largest = np.maximum(largest, np.abs(pairs.sum(axis=2)).max(axis=1))
+        scale = largest / np.float32(_INT8_LIMIT)
+        weight = np.rint(weight / np.maximum(scale, np.float32(_LEAST_SCALE))[:, None]).astype(np.int8)
+        start = -layout.offset * weight.sum(axis=1, dtype=np.int32)
+    if form == "bfloat16":
+        weight = bfloat16_bits(weight)
     num_outputs, num_inputs = weight.shape
     num_empty = -num_outputs % layout.columns
     num_missing = -num_inputs % (layout.values * layout.words)
-    padded = functional.pad(weight.to(getattr(torch, form)), (0, num_missing, 0, num_empty))
-    panels = padded.unflatten(1, (-1, layout.values)).unflatten(0, (-1, layout.columns))
+    padded = np.pad(weight, [(0, num_empty), (0, num_missing)])
+    panels = padded.reshape(len(padded) // layout.columns, layout.columns, -1, layout.values)
     return Packed(
-        panels.transpose(1, 2).contiguous(),  # (panels, words, columns, values of a word)
-        *(functional.pad(tensor, (0, num_empty)) for tensor in (start, scale, bias)),
+        panels.swapaxes(1, 2),  # (panels, words, columns, values of a word)
+        *(np.pad(array, (0, num_empty)) for array in (start, scale, bias)),
     )

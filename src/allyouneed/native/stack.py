@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
-from jaxtyping import Float, Int64
-from torch import Tensor
 
-from allyouneed.native.attention_kernels import Heads, KeysValues, Rows, address_of
+from allyouneed.native.arrays import Float32, Int64, address_of, empty
+from allyouneed.native.attention_kernels import Heads, KeysValues, Rows
 from allyouneed.native.header import structures
 from allyouneed.native.library import library
 from allyouneed.native.linear import PackedLinear
@@ -22,16 +20,16 @@ ACTIVATIONS = "relu", "gelu", "swish"
 class Norm:
     """Layer normalisation."""
 
-    gains: Float[Tensor, " d_model"]
-    biases: Float[Tensor, " d_model"]
+    gains: Float32[np.ndarray, " d_model"]
+    biases: Float32[np.ndarray, " d_model"]
     epsilon: float
 
     def structure(self) -> ctypes.Structure:
         """`struct norm`."""
         for vector in (self.gains, self.biases):
-            assert vector.dtype == torch.float32
-            assert vector.is_contiguous()
-        return structures()["norm"](self.gains.data_ptr(), self.biases.data_ptr(), self.epsilon)
+            assert vector.dtype == np.float32
+            assert vector.flags.c_contiguous
+        return structures()["norm"](self.gains.ctypes.data, self.biases.ctypes.data, self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -97,12 +95,12 @@ class Tables:
         angles: Cosine and sine that turn each pair of components of queries and keys; None without rotation.
     """
 
-    encodings: Float[Tensor, "positions d_model"] | None = None
-    angles: Float[Tensor, "positions d_k"] | None = None
+    encodings: Float32[np.ndarray, "positions d_model"] | None = None
+    angles: Float32[np.ndarray, "positions d_k"] | None = None
 
     def addresses(self) -> tuple[int | None, ...]:
         """The addresses of both tables, None for one that is absent."""
-        return tuple(None if table is None else table.data_ptr() for table in (self.encodings, self.angles))
+        return tuple(None if table is None else table.ctypes.data for table in (self.encodings, self.angles))
 
 
 def cells(d_model: int) -> Heads:
@@ -127,7 +125,7 @@ class PackedStack:
 
     def __init__(
         self,
-        embeddings: Float[Tensor, "vocab d_model"],
+        embeddings: Float32[np.ndarray, "vocab d_model"],
         scale: float,
         heads: Heads,
         layers: Sequence[Layer],
@@ -135,8 +133,8 @@ class PackedStack:
         settings: StackSettings = StackSettings(),
         cross_heads: Heads | None = None,
     ) -> None:
-        assert embeddings.dtype == torch.float32
-        assert embeddings.is_contiguous()
+        assert embeddings.dtype == np.float32
+        assert embeddings.flags.c_contiguous
         assert (layers[0].cross_attention is None) == (cross_heads is None)
         self.heads, self.num_layers = heads, len(layers)
         self._is_decoder = layers[0].cross_attention is not None
@@ -152,7 +150,7 @@ class PackedStack:
             ACTIVATIONS.index(settings.activation),
             -1 if settings.zero_token is None else settings.zero_token,
             scale,
-            embeddings.data_ptr(),
+            embeddings.ctypes.data,
             ctypes.addressof(self._layers),
             structures()["norm"]() if norm is None else norm.structure(),
             heads.structure,
@@ -171,7 +169,7 @@ class PackedStack:
         own: Rows,
         first: int = 0,
         memory: tuple[KeysValues, Rows] | None = None,
-    ) -> Float[Tensor, "tokens d_model"]:
+    ) -> Float32[np.ndarray, "tokens d_model"]:
         """The hidden states after the last layer.
 
         Args:
@@ -187,7 +185,7 @@ class PackedStack:
         assert self._is_decoder == (memory is not None)
         assert first + len(ids) <= keys_values.num_rows
         self._check(ids, positions, own, *(() if memory is None else (memory[1],)))
-        hidden = torch.empty(len(ids), self.d_model)
+        hidden = empty(len(ids), self.d_model)
         tokens = structures()["tokens"](
             len(ids),
             address_of(ids),
@@ -202,7 +200,7 @@ class PackedStack:
             ctypes.addressof(tokens),
             keys_values.addresses,
             None if memory is None else memory[0].addresses,
-            hidden.data_ptr(),
+            address_of(hidden),
         )
         if not done:
             raise MemoryError

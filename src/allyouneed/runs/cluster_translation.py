@@ -70,7 +70,7 @@ def _loaded(
     models: tuple[Bundle, ...], shortlist: Bundle | None, loading: tuple[tuple[str, Any], ...]
 ) -> Any:
     """The translator, which stays in the process for further calls."""
-    from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_translator
 
     give_back_freed_memory()

@@ -2,35 +2,34 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from allyouneed.config.run import DecodingPrecision, RunConfig
 from allyouneed.config.settings import require_counts
 from allyouneed.errors import ModelError, UserError
-from allyouneed.hardware.devices import PYTORCH_THREADS, usable_device
-from allyouneed.model import EncoderDecoder
-from allyouneed.model.weights import model_from_weights
+from allyouneed.inference.stored_model import StoredModel
 from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import require_regular
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.parsing.parser import Parser
-from allyouneed.tasks.parsing.task import PARSING
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task
-from allyouneed.tasks.translation.task import TRANSLATION
-from allyouneed.tasks.translation.translator import Translator
+
+if TYPE_CHECKING:
+    import torch
+
+    from allyouneed.model.encoder_decoder import EncoderDecoder
+    from allyouneed.tasks.parsing.parser import Parser
+    from allyouneed.tasks.translation.translator import Translator
 
 
 def load(
     path: Path | str,
     *others: Path | str,
-    device: torch.device | str = "cpu",
+    device: "torch.device | str" = "cpu",
     precision: DecodingPrecision = "float32",
     threads: int = 1,
     shortlist: Path | str | None = None,
-) -> Translator | Parser:
+) -> "Translator | Parser":
     """Load a model from a model directory, a checkpoint, or the latest checkpoint of a run.
 
     The arguments are those of `load_translator`; a parser takes no shortlist.
@@ -53,11 +52,11 @@ def load(
 def load_translator(
     path: Path | str,
     *others: Path | str,
-    device: torch.device | str = "cpu",
+    device: "torch.device | str" = "cpu",
     precision: DecodingPrecision = "float32",
     threads: int = 1,
     shortlist: Path | str | None = None,
-) -> Translator:
+) -> "Translator":
     """Load a translator from a model directory, a checkpoint, or the latest checkpoint of a run.
 
     Args:
@@ -74,17 +73,17 @@ def load_translator(
         UsageError: The precision or the device is not available on this machine.
     """
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
-    translator: Translator = _load(TRANSLATION, [path, *others], device, options)
+    translator: Translator = _load(task_named("translation"), [path, *others], device, options)
     return translator
 
 
 def load_parser(
     path: Path | str,
     *others: Path | str,
-    device: torch.device | str = "cpu",
+    device: "torch.device | str" = "cpu",
     precision: DecodingPrecision = "float32",
     threads: int = 1,
-) -> Parser:
+) -> "Parser":
     """Load a parser; the arguments are those of `load_translator`.
 
     Raises:
@@ -92,7 +91,7 @@ def load_parser(
         UsageError: The precision or the device is not available on this machine.
     """
     options = {"precision": precision, "threads": threads}
-    parser: Parser = _load(PARSING, [path, *others], device, options)
+    parser: Parser = _load(task_named("parsing"), [path, *others], device, options)
     return parser
 
 
@@ -116,29 +115,44 @@ def config_of(path: Path) -> RunConfig:
 
 
 def _load(
-    task: Task, paths: Sequence[Path | str], device: torch.device | str, options: Mapping[str, Any]
+    task: Task, paths: Sequence[Path | str], device: "torch.device | str", options: Mapping[str, Any]
 ) -> Any:
     """The models at these paths as one, with the settings of the first."""
     require_counts(threads=options["threads"])
-    # PyTorch's own number of threads would gain 0.1 s, but lose seconds where other programs use the cores.
-    with PYTORCH_THREADS.limited_to(options["threads"]):
-        checkpoints = [load_for(Path(path), task) for path in paths]
-        usable = usable_device(device)
-        models = [model_of(checkpoint).to(usable) for checkpoint in checkpoints]
-        units = [
-            task.load_units(each.directory, each.config.data, *each.config.model.vocab_sizes)
-            for each in checkpoints
-        ]
-        for path, others in zip(paths, units, strict=True):
-            if others != units[0]:
-                fault = f"{path}: has other vocabularies than {paths[0]}"
-                raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
-        first = checkpoints[0]
-        return task.build(models, first.config, units[0], directory=first.directory, **options)
+    checkpoints = [load_for(Path(path), task) for path in paths]
+    models = [_on_device(checkpoint, device) for checkpoint in checkpoints]
+    units = [
+        task.load_units(each.directory, each.config.data, *each.config.model.vocab_sizes)
+        for each in checkpoints
+    ]
+    for path, others in zip(paths, units, strict=True):
+        if others != units[0]:
+            fault = f"{path}: has other vocabularies than {paths[0]}"
+            raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
+    first = checkpoints[0]
+    return task.build(models, first.config, units[0], directory=first.directory, **options)
 
 
-def model_of(checkpoint: Checkpoint) -> EncoderDecoder:
-    """The model of a checkpoint, on the CPU, for evaluation; raises ModelError if weights do not fit."""
+def _on_device(checkpoint: Checkpoint, device: "torch.device | str") -> "StoredModel | EncoderDecoder":
+    """The model of a checkpoint; that for the CPU needs no PyTorch yet."""
+    stored = StoredModel(
+        checkpoint.config.model, checkpoint.arrays, checkpoint.weights_path, checkpoint.arrays.release
+    )
+    if str(device) == "cpu":
+        return stored
+    from allyouneed.hardware.devices import usable_device
+
+    return stored.module.to(usable_device(device))
+
+
+def model_of(checkpoint: Checkpoint) -> "EncoderDecoder":
+    """The model of a checkpoint as PyTorch's module, on the CPU and in evaluation mode.
+
+    Raises:
+        ModelError: The weights do not fit the architecture.
+    """
+    from allyouneed.model.weights import model_from_weights
+
     return model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
 
 

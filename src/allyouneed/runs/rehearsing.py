@@ -20,7 +20,7 @@ from allyouneed.errors import counted, duration
 from allyouneed.explorer.text_tables import figure, megabytes
 from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
-from allyouneed.model import count_parameters
+from allyouneed.model.architectures import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.run_configuration import completed, run_config, training_pairs
 from allyouneed.runs.starting import require_run, require_state

@@ -13,8 +13,7 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.devices import resolve_precision
 from allyouneed.hardware.memory import require_memory
-from allyouneed.model import count_parameters
-from allyouneed.model.architectures import outline_model
+from allyouneed.model.architectures import count_parameters, outline_model
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
 from allyouneed.storage.run_directory import RunDirectory

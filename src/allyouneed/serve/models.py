@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
-
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 from allyouneed.language_codes import are_same
@@ -103,7 +101,7 @@ def with_settings(sources: Sequence[ModelSource], **given: Mapping[str, Any]) ->
     ]
 
 
-def load_models(sources: Sequence[ModelSource], device: torch.device) -> list[ServedModel]:
+def load_models(sources: Sequence[ModelSource], device: str) -> list[ServedModel]:
     """Load at least one model.
 
     Raises:
@@ -114,7 +112,7 @@ def load_models(sources: Sequence[ModelSource], device: torch.device) -> list[Se
     return [_load(name, each, device) for name, each in zip(names, sources, strict=True)]
 
 
-def newer(model: ServedModel, device: torch.device) -> ServedModel | None:
+def newer(model: ServedModel, device: str) -> ServedModel | None:
     """The model that has replaced another at its path, verified and loaded; None if none has.
 
     Raises:
@@ -149,9 +147,9 @@ def _languages_of(loaded: Translator | Parser) -> tuple[str, str]:
     )
 
 
-def _load(name: str, source: ModelSource, device: torch.device) -> ServedModel:
+def _load(name: str, source: ModelSource, device: str) -> ServedModel:
     version = _version(source.path)
-    chosen = source.precision or ("int8" if device.type == "cpu" and _has_fast_int8() else "float32")
+    chosen = source.precision or ("int8" if device == "cpu" and _has_fast_int8() else "float32")
     try:
         loaded = load(version.directory, device=device, precision=chosen)
     except UsageError:

@@ -14,12 +14,10 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 
-import torch
 import uvicorn
 from starlette.types import ASGIApp
 
 from allyouneed.errors import UsageError, UserError, counted, duration, system_fault, talk
-from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.hardware.processor import available_cores
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.search_plan import Batching
@@ -50,7 +48,16 @@ class DecodingThreads:
     number: int | None
     batch_tokens: int
     """Maximum source tokens per batch, times the beam size."""
-    device: torch.device
+    device: str
+
+
+def _one_pytorch_thread() -> contextlib.AbstractContextManager[None]:
+    """Limit PyTorch, where a model needs it, to one thread in each of the decoding threads."""
+    if not sys.modules.get("torch"):
+        return contextlib.nullcontext()
+    from allyouneed.hardware.devices import PYTORCH_THREADS
+
+    return PYTORCH_THREADS.limited_to(1)
 
 
 @contextlib.contextmanager
@@ -58,9 +65,9 @@ def serving(
     models: Sequence[ServedModel], threads: DecodingThreads, settings: ServerSettings
 ) -> Iterator[Service]:
     """A service with its decoding threads."""
-    workers = threads.number or (available_cores() if threads.device.type == "cpu" else 1)
+    workers = threads.number or (available_cores() if threads.device == "cpu" else 1)
     batching = Batching(threads.batch_tokens, workers=workers)
-    with PYTORCH_THREADS.limited_to(1), Scheduler(batching).start(yielding=True) as scheduler:
+    with _one_pytorch_thread(), Scheduler(batching).start(yielding=True) as scheduler:
         yield Service(models, settings, scheduler)
 
 
@@ -176,9 +183,7 @@ def _listening(settings: ServerSettings) -> Iterator[socket.socket]:
 
 
 @contextlib.asynccontextmanager
-async def _replacing(
-    service: Service, device: torch.device, tell: Callable[[str], None]
-) -> AsyncIterator[None]:
+async def _replacing(service: Service, device: str, tell: Callable[[str], None]) -> AsyncIterator[None]:
     """While the application runs, look for replaced models; on SIGHUP, at once and also at the token."""
     loop, hung_up, has_terminal = asyncio.get_running_loop(), asyncio.Event(), sys.stdin.isatty()
 
@@ -204,7 +209,7 @@ async def _replacing(
 
 
 async def _look_for_newer(
-    service: Service, device: torch.device, tell: Callable[[str], None], hung_up: asyncio.Event
+    service: Service, device: str, tell: Callable[[str], None], hung_up: asyncio.Event
 ) -> None:
     faults: dict[str, str] = {}
     for look in itertools.count(1):

@@ -214,7 +214,7 @@ def look_into(weights: AttentionWeights, source: Pieces, target: Pieces, config:
     read, written = _tokens(source, end=has_end), _tokens(target, end=True)
     search = config.search
     layer, heads = alignment_heads(config.model, search.alignment_layer, search.alignment_head)
-    links = align(weights.cross[layer, heads].mean(dim=0)[:, : len(source.pieces)])
+    links = align(weights.cross[layer, heads].mean(dim=0)[:, : len(source.pieces)].numpy())
     alignment = align_words(links, read.word_of_piece, written.word_of_piece)
     return Attention(weights, read, _tokens(target, start=True), written, alignment, layer + 1)
 

@@ -13,7 +13,7 @@ from allyouneed.data.batch_plans import Batch, Indices, PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import ResourceError, is_out_of_memory
 from allyouneed.hardware.memory import empty_cache
-from allyouneed.model import EncoderDecoder
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.training.distributed import Processes
 from allyouneed.training.loss import smoothing_over_all
 from allyouneed.training.team import team_of

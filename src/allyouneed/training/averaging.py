@@ -1,6 +1,5 @@
 """The average of a run's last checkpoints (paper 6.1)."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import torch
 
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UsageError, counted
-from allyouneed.model.weights import model_from_weights
+from allyouneed.model.weights import Weights, model_from_weights
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
 from allyouneed.storage.publish import publish_directory, require_regular
 from allyouneed.storage.run_directory import RunDirectory
@@ -50,13 +49,13 @@ def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] =
         raise UsageError("averaging wants one or more checkpoints, each once")
     facts: dict[str, Any] = {}
     with publish_directory(out, "model", facts, say=say) as aside:
-        mean, facts["parents"] = _mean(directories)
-        write_checkpoint(aside, mean.config, mean.weights, mean.attachments)
+        first = load_checkpoint(directories[0])
+        weights, facts["parents"] = _mean(first, directories)
+        write_checkpoint(aside, first.config, weights, first.attachments)
 
 
-def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]]:
-    """The first checkpoint with the mean of all weights, and the name and hash of each parent."""
-    first = load_checkpoint(directories[0])
+def _mean(first: Checkpoint, directories: Sequence[Path]) -> tuple[Weights, list[dict[str, Any]]]:
+    """The mean of all weights, and the name and hash of each parent."""
     sums = {name: torch.zeros_like(tensor, dtype=torch.float64) for name, tensor in first.weights.items()}
     parents = []
     for directory in directories:
@@ -74,4 +73,4 @@ def _mean(directories: Sequence[Path]) -> tuple[Checkpoint, list[dict[str, Any]]
             {"checkpoint": directory.name, "sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"]}
         )
     weights = {name: (total / len(directories)).float() for name, total in sums.items()}
-    return dataclasses.replace(first, weights=weights), parents
+    return weights, parents

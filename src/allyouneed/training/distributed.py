@@ -27,7 +27,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from allyouneed.config.environment import num_processes, number_given
 from allyouneed.config.run import TrainingConfig
 from allyouneed.errors import ResourceError, UsageError, is_out_of_memory
-from allyouneed.model import EncoderDecoder, Transformer
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.transformer import Transformer
 from allyouneed.training.optimizer import build_optimizer, moments, trainable
 from allyouneed.training.update import Gradients
 

@@ -13,9 +13,9 @@ from allyouneed.model.attention import scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout, generator
 from allyouneed.model.layers import add_and_norm
 from allyouneed.model.masks import ImplicitMask, Positions
-from allyouneed.native.gradient_kernels import TYPES, is_known
+from allyouneed.native.gradient_kernels import TYPES, form_of, is_known
 from allyouneed.native.header import structures
-from allyouneed.native.library import form_of, library
+from allyouneed.native.library import library
 
 
 def attention_by_kernel(

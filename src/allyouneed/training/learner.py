@@ -14,9 +14,10 @@ from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.batch_plans import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
-from allyouneed.hardware.memory import keep_freed_memory
-from allyouneed.model import EncoderDecoder, build_model
+from allyouneed.hardware.allocator import keep_freed_memory
+from allyouneed.model.architectures import build_model
 from allyouneed.model.dropout import Dropout
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.layers import AddAndNorm, Combine, add_and_norm
 from allyouneed.training.accumulation import Accumulation, Say
 from allyouneed.training.distributed import Processes, Replicas, Shards

@@ -15,8 +15,8 @@ from allyouneed.data.batch_plans import length_batches, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.evaluation.scores import perplexity
 from allyouneed.hardware.energy import EnergyMeter
-from allyouneed.model import EncoderDecoder
 from allyouneed.model.dropout import evaluation_mode
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.training.update import batch_loss
 
 

@@ -11,17 +11,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.errors import DivergedError, ModelError
-from allyouneed.model import EncoderDecoder, build_model
+from allyouneed.model.architectures import build_model
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.weights import load_weights
-from allyouneed.storage.checkpoint import (
-    Attachments,
-    Checkpoint,
-    load_checkpoint,
-    load_training_state,
-    save_checkpoint,
-    save_training_state,
-)
+from allyouneed.storage.checkpoint import Attachments, Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.training_state import load_training_state, save_training_state
 from allyouneed.training.optimizer import build_optimizer, freeze, moments_per_weight
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]

@@ -23,8 +23,9 @@ from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batch_plans import Batch
 from allyouneed.errors import ResourceError
 from allyouneed.hardware.devices import PYTORCH_THREADS
-from allyouneed.model import EncoderDecoder, Transformer
 from allyouneed.model.dropout import drawing_from
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.transformer import Transformer
 from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.training.optimizer import trainable
 from allyouneed.training.update import Gradients, batch_loss, seed_of, shares_micro_batches

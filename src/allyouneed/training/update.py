@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batch_plans import Batch
-from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import (
     AttentionFunction,
     SoftmaxAttention,
     fused_attention,
     scaled_dot_product_attention,
 )
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.masks import pack, sent
 from allyouneed.native.gradient_kernels import accumulate_

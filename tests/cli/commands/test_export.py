@@ -9,7 +9,7 @@ from tests.packages import require_packages
 
 from allyouneed.cli.program import main
 from allyouneed.interop.exporting import FORMATS
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 
 RunCommand = Callable[..., tuple[int, bytes, str]]

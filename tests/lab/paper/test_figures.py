@@ -13,7 +13,7 @@ import torch
 from allyouneed.cli.program import main
 from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
-from allyouneed.inference import AttentionWeights
+from allyouneed.inference.attention_weights import AttentionWeights
 from allyouneed.lab.paper.figures import (
     LAW_SENTENCE,
     best_heads,

@@ -12,10 +12,10 @@ from allyouneed import RunConfig, average, load_translator, train
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.batch_plans import make_batch
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.inference import generate
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import generate
 from allyouneed.interop.exporting import export_model
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log

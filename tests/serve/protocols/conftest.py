@@ -6,7 +6,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-import torch
 from fastapi import FastAPI
 from tests.patience import PATIENCE_SECONDS
 from tests.serve.conftest import DECODING, running
@@ -26,7 +25,7 @@ Serve = Callable[[ServerSettings], AbstractContextManager[httpx.Client]]
 def spanish(toy_model: Path) -> list[ServedModel]:
     """A model under the names of several directions."""
     pairs = ("en", "es"), ("es", "en"), ("es", "pt_BR"), ("en", "de")
-    return load_models([ModelSource(toy_model, pair) for pair in pairs], torch.device("cpu"))
+    return load_models([ModelSource(toy_model, pair) for pair in pairs], "cpu")
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference.engine import Engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.selection import Constraint
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.symbols import END, UNKNOWN
 from allyouneed.tasks.parsing.linearisation import Brackets, Tags, build_tree, form, symbols_per_word
 from allyouneed.tasks.parsing.tree_constraint import JoinedTreeConstraint, TreeConstraint
@@ -127,7 +127,7 @@ def test_every_output_of_a_random_model_is_a_tree_over_the_words(
     tiny_model: "TinyModel", tags: Tags, brackets: Brackets, settings: dict[str, object]
 ) -> None:
     vocabulary = learned(TREES, tags, brackets)
-    engine = Engine(tiny_model(1, vocab_size=vocabulary.vocab_size))
+    engine = TorchEngine(tiny_model(1, vocab_size=vocabulary.vocab_size))
     draw = Random(1)
     sources = [draw.choices(range(5, vocabulary.vocab_size), k=draw.randint(1, 12)) for _ in range(20)]
     config = SearchConfig(beam_size=3, max_extra_tokens=20).replace(**settings)

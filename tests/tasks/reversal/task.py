@@ -7,8 +7,10 @@ from typing import Any
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.evaluation import Score
-from allyouneed.inference import Engine, generate
-from allyouneed.model import EncoderDecoder, Transformer
+from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import generate
+from allyouneed.inference.stored_model import Model
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.tasks.task import SOURCE_TOKENIZER, Choice, Task, TrainingText, Units
 from allyouneed.training.meters import Validation
 
@@ -16,9 +18,8 @@ from allyouneed.training.meters import Validation
 class Reverser:
     """A model that reverses sentences, with its sub-words."""
 
-    def __init__(self, model: EncoderDecoder, config: RunConfig, tokenizer: Tokenizer) -> None:
-        assert isinstance(model, Transformer)
-        self.config, self._engine, self._tokenizer = config, Engine(model), tokenizer
+    def __init__(self, model: Model, config: RunConfig, tokenizer: Tokenizer) -> None:
+        self.config, self._engine, self._tokenizer = config, build_engine(model), tokenizer
 
     def reverse(self, sentences: Sequence[str]) -> list[str]:
         """Each sentence with its words in reverse."""
@@ -37,7 +38,7 @@ def load_units(directory: Path, config: DataConfig, source_vocab_size: int, targ
     return Units(tokenizer, tokenizer)
 
 
-def build(models: Sequence[EncoderDecoder], config: RunConfig, units: Units, **options: Any) -> Reverser:
+def build(models: Sequence[Model], config: RunConfig, units: Units, **options: Any) -> Reverser:
     (model,) = models
     assert isinstance(units.source, Tokenizer)
     return Reverser(model, config, units.source)

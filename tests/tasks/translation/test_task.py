@@ -31,9 +31,9 @@ def test_validation_and_evaluation_score_the_tokens_of_the_recorded_language(
     validation = TRANSLATION.validation(sources, references, data.units, config)
     texts = [found.text for found in translator.translate(sources, beam_size=1)]
     expected = bleu_of(BleuTokens(tokens))(texts, references)
-    assert validation.scores(translator._models[0]) == {"bleu": expected.value}
+    assert validation.scores(translator.engine.models[0]) == {"bleu": expected.value}
     assert (validation.convention, bool(validation.reason)) == (convention, tokens != "13a")
-    like = Translator(translator._models, config, *task._tokenizers(data.units))
+    like = Translator(translator.engine.models, config, *task._tokenizers(data.units))
     assert evaluate(like, sources, references, beam_size=1)[0] == expected
 
 

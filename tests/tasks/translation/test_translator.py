@@ -20,7 +20,8 @@ from allyouneed.data.lines import read_lines
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.model import EncoderDecoder, build_model
+from allyouneed.model.architectures import build_model
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.native.library import available
 from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cyclopts import Parameter
 
 from allyouneed.cli.progress import progress
-from allyouneed.cli.shared_options import AtLeastOne, Device, torch_device
+from allyouneed.cli.shared_options import AtLeastOne, Device, device_kind
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.errors import DataError, UsageError
 from allyouneed.storage.publish import require_file, write_text
@@ -133,7 +133,7 @@ def attend(
 
     from allyouneed.runs.loading import load
 
-    loaded = load(model, device=torch_device(device))
+    loaded = load(model, device=device_kind(device))
     selected.check(loaded.config.model, is_figure=bool(files.wanted()))
     if pairs:
         print(*_listed(_means(loaded, pairs), selected, sort), sep="\n")

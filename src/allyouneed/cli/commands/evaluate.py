@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 from cyclopts import Parameter
 
 from allyouneed.cli.corpus_options import read_held_out
-from allyouneed.cli.shared_options import SEVERAL, Device, SearchOptions, torch_device
+from allyouneed.cli.shared_options import SEVERAL, Device, SearchOptions, device_kind
 from allyouneed.config.run import SearchSettings
 from allyouneed.data.lines import is_blank, read_aligned, read_lines
 from allyouneed.errors import DataError, ModelError, UsageError, notice
@@ -166,7 +166,7 @@ def _score_model(
     task = task_of(model)
     if task.evaluate is None:
         raise ModelError("the model is a parser; score it with trees", settings=["trees"])
-    loaded = load(model, device=torch_device(device))
+    loaded = load(model, device=device_kind(device))
     _print(task.evaluate(loaded, *texts, target_language=target_language, say=_notice, **search), json_)
 
 
@@ -239,7 +239,7 @@ def _score_parser(
     from allyouneed.tasks.parsing.task import parse_words, score_parses
 
     gold = _read(trees).trees
-    parser = load_parser(model, device=torch_device(device))
+    parser = load_parser(model, device=device_kind(device))
     answers = list(parse_words(parser, gold, **options))
     errors = [answer.error for answer in answers if isinstance(answer, Failure)]
     if errors:

@@ -94,7 +94,7 @@ def parse(
     """
     if lines.svg:
         require_file(lines.svg)
-    from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_parser
 
     give_back_freed_memory()

@@ -79,7 +79,7 @@ def score(
 
 
 def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, tokens: bool) -> int:
-    from allyouneed.training.meters import perplexity_of
+    from allyouneed.evaluation.scores import perplexity
 
     output, failures = StreamOutput(sys.stdout.fileno()), FailureLog("pairs", "line {}")
     log_prob, num_tokens, num_pairs = 0.0, 0, 0
@@ -96,7 +96,7 @@ def _write(answers: "Iterator[Answer[PairScore] | Failure]", normalized: bool, t
     summary = f"{num_pairs:,} pairs"
     if num_pairs:
         summary += f", {num_tokens:,} target tokens with the end symbols, log-probability {log_prob:.2f}"
-        summary += f", perplexity {perplexity_of(-log_prob / num_tokens):.4f}"
+        summary += f", perplexity {perplexity(-log_prob, num_tokens).value:.4f}"
     notice(summary)
     return failures.exit_code()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 from cyclopts import Parameter
 
 from allyouneed.cli.option_sources import SERVE_SOURCES
-from allyouneed.cli.shared_options import AtLeastOne, Device, Port, Positive, Threads, torch_device
+from allyouneed.cli.shared_options import AtLeastOne, Device, Port, Positive, Threads, device_kind
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
 
@@ -119,14 +119,14 @@ def serve(
         log_format: Format of the log on standard error: text or json.
         config: TOML file of options.
     """
-    from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.hardware.allocator import give_back_freed_memory
 
     with _installed():
         from allyouneed.serve.access import require_safe_address
         from allyouneed.serve.models import load_models
     sources = _sources(models or [], direction or [], computation)
     require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
-    device = torch_device(computation.device)
+    device = device_kind(computation.device)
     give_back_freed_memory()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a server that reads things again
     with ThreadPoolExecutor(1, "loading") as thread:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from allyouneed.cli.corpus_options import read_held_out
-from allyouneed.cli.shared_options import SEVERAL, AtLeastOne, Device, torch_device
+from allyouneed.cli.shared_options import SEVERAL, AtLeastOne, Device, device_kind
 from allyouneed.errors import DataError, notice
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def sweep(
     sources, *references = read_held_out(source, reference, pairs, model)
     if not sources:
         raise DataError(f"{pairs or source}: is empty; give sentences with their translations")
-    translator = load_translator(model, device=torch_device(device))
+    translator = load_translator(model, device=device_kind(device))
     tokens = choose_tokens(target_language or translator.config.data.target_language, references[0])
     metric = bleu_of(tokens)
     if tokens.why_not_words:

@@ -140,7 +140,7 @@ def translate(
         shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
         computing: Precision, parallelism and device.
     """
-    from allyouneed.hardware.memory import give_back_freed_memory
+    from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_translator
 
     give_back_freed_memory()

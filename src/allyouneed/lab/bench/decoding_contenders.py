@@ -12,17 +12,17 @@ import tokenizers
 import torch
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.inference.engine import Engine, pad
+from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.search_plan import Batching
-from allyouneed.inference.selection import NEVER_PRODUCED
+from allyouneed.inference.torch_engine import pad
 from allyouneed.interop.foreign import length_exponent
 from allyouneed.lab.bench.contenders import OURS, Precision
 from allyouneed.native.library import available
 from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint
-from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING
+from allyouneed.symbols import CONTROL_SYMBOLS, END, NEVER_PRODUCED, PADDING
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 Ids = Sequence[int]

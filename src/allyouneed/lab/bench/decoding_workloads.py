@@ -16,7 +16,7 @@ from allyouneed.evaluation import bleu_of, choose_tokens
 from allyouneed.interop.exporting import export_model
 from allyouneed.lab.bench.contenders import OURS
 from allyouneed.lab.bench.training_workloads import SHAPES, multi30k_lengths
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.runs.loading import load_for
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.symbols import START, UNKNOWN

@@ -18,10 +18,10 @@ from torch.nn import functional
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Batch
-from allyouneed.hardware.memory import keep_freed_memory
+from allyouneed.hardware.allocator import keep_freed_memory
 from allyouneed.lab.bench.contenders import OURS
-from allyouneed.model import Transformer
-from allyouneed.model.positional_encoding import sinusoids
+from allyouneed.model.position_tables import sinusoids
+from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, PADDING, START
 from allyouneed.training.optimizer import build_optimizer, learning_rate
 from allyouneed.training.team import team_of
@@ -147,7 +147,7 @@ class TutorialTransformer(nn.Module):
             batch_first=True,
         )
         self.projection = nn.Linear(config.d_model, config.target_vocab_size)
-        self.register_buffer("positions", sinusoids(longest, config.d_model))
+        self.register_buffer("positions", torch.from_numpy(sinusoids(longest, config.d_model)))
 
     def forward(
         self, source: Int[Tensor, "rows source_len"], target: Int[Tensor, "rows target_len"]

@@ -27,7 +27,7 @@ from allyouneed.lab.paper.training_rows import (
     score_held_out,
     trained,
 )
-from allyouneed.model.positional_encoding import sinusoids
+from allyouneed.model.position_tables import sinusoids
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
 from allyouneed.storage.run_directory import RunDirectory
@@ -52,7 +52,7 @@ _NOTES = [
 
 def largest_error_of_shift(d_model: int, offset: int, num_positions: int = 1_000) -> float:
     """Largest absolute difference of PE(pos + k) and M_k PE(pos); M_k rotates each sine-cosine pair."""
-    encodings = sinusoids(num_positions + offset, d_model).double()
+    encodings = torch.from_numpy(sinusoids(num_positions + offset, d_model)).double()
     frequency = 10_000.0 ** -(torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
     sine, cosine = (offset * frequency).sin(), (offset * frequency).cos()
     rotations = torch.stack([cosine, sine, -sine, cosine], dim=-1).view(-1, 2, 2)

@@ -22,9 +22,9 @@ from allyouneed.explorer.html_parts import finish_panel, heading, panel, plot
 from allyouneed.lab.paper.experiment import Experiment, Figure, Results, Row, Work
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import ALL_SCORES, require_validation, training_row
-from allyouneed.model import EncoderDecoder
 from allyouneed.model.attention import CrossAttention, SelfAttention
 from allyouneed.model.dropout import evaluation_mode
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.masks import ImplicitMask
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.loading import load_for, model_of

@@ -7,23 +7,21 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import count, tee
-from typing import Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import Batch, Config, Workers, takes
 from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
-from allyouneed.inference.attention_weights import capture_attention, only_model
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scheduler import Scheduler, Source
 from allyouneed.inference.search_plan import Batching, SearchPlan, gather
 from allyouneed.inference.selection import Constraint
-from allyouneed.model import EncoderDecoder
+from allyouneed.inference.stored_model import Model
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.parsing.linearisation import ending
 from allyouneed.tasks.parsing.tree_constraint import JoinedTreeConstraint, TreeConstraint
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary
@@ -41,6 +39,9 @@ from allyouneed.tasks.requests import (
     require_all,
     require_one_each,
 )
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.attention_maps import Attention, Pieces
 
 _TYPEWRITTEN = str.maketrans({"“": "``", "”": "''", "‘": "` ", "’": "'", "—": "--", "–": "--", "…": "..."})
 """The Treebank has no other quotes and dashes. NLTK splits them off, and tells opening from closing quotes by
@@ -135,7 +136,7 @@ class Parser:
 
     def __init__(
         self,
-        model: EncoderDecoder | Sequence[EncoderDecoder],
+        model: "Model | Sequence[Model]",
         config: RunConfig,
         tokenizer: Tokenizer | WordFeatures,
         vocabulary: TreeVocabulary,
@@ -144,8 +145,8 @@ class Parser:
         threads: int = 1,
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
-        self._models = [model] if isinstance(model, EncoderDecoder) else model
-        self.engine, self._workers = build_engines(self._models, precision, threads)
+        models = model if isinstance(model, Sequence) else [model]
+        self.engine, self._workers = build_engines(models, precision, threads)
         """The engine, or the ensemble, that decodes."""
         self._tokenizer = tokenizer
         self._last_constraint: tuple[object, Constraint] | None = None  # and the limits that it is for
@@ -207,7 +208,7 @@ class Parser:
 
     def attention(
         self, sentence: TextOrWords, tree: str | None = None, *, for_page: bool = False
-    ) -> Attention:
+    ) -> "Attention":
         """The attention weights for parsing `sentence` into `tree`, by default the model's own.
 
         Args:
@@ -222,7 +223,7 @@ class Parser:
 
     def attentions(
         self, sentences: Sequence[TextOrWords], trees: Sequence[str] | None = None, *, for_page: bool = False
-    ) -> Iterator[Attention]:
+    ) -> "Iterator[Attention]":
         """The attention weights of each sentence, as text or words; all are parsed first, in batches.
 
         Args:
@@ -235,7 +236,10 @@ class Parser:
             DataError: A sentence is not Unicode, it or its tree is too long, or a tree has other words, or
                 labels that the model does not know.
         """
-        model, config = only_model(self._models), self.config.search
+        from allyouneed.inference.attention_weights import capture_attention, only_model
+        from allyouneed.tasks.attention_maps import Pieces, look_into, require_few_weights
+
+        model, config = only_model(self.engine.models), self.config.search
         if trees is not None:
             require_one_each("sentences", sentences, "trees", trees)
         encoded = [(each.words, each.ids) for each in self._numbered(sentences)]
@@ -258,7 +262,9 @@ class Parser:
             symbols = Pieces.of_words(shown, shown)
             yield look_into(weights, self._pieces(words, source), symbols, self.config)
 
-    def _pieces(self, words: Sequence[str], ids: Sequence[int]) -> Pieces:
+    def _pieces(self, words: Sequence[str], ids: Sequence[int]) -> "Pieces":
+        from allyouneed.tasks.attention_maps import Pieces
+
         if isinstance(self._tokenizer, WordFeatures):
             return Pieces.of_words(words, [self._tokenizer.symbols[token] for token in ids])
         return Pieces.of(self._tokenizer, ids, is_split=True)

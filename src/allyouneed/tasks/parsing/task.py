@@ -19,7 +19,7 @@ from allyouneed.tasks.requests import Answer, Failure, ParseRequest, results
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
 if TYPE_CHECKING:
-    from allyouneed.model import EncoderDecoder
+    from allyouneed.model.encoder_decoder import EncoderDecoder
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
     from allyouneed.training.meters import Validation
 

@@ -11,7 +11,6 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scoring import score_pairs
 from allyouneed.inference.search import length_penalty
 from allyouneed.tasks.requests import Answer, Failure, Id, ScoreRequest
@@ -43,7 +42,7 @@ class PairScore:
 
 
 def answer_pairs(
-    engine: Engine | Ensemble,
+    engine: Engine,
     pairs: Iterable[EncodedPair | Failure],
     target_tokenizer: Tokenizer,
     config: SearchConfig,

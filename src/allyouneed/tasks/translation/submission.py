@@ -12,7 +12,6 @@ from allyouneed.data.sentences import Divided, TextPart
 from allyouneed.data.words import has_letters
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.scheduler import Scheduler, Source, Watch
 from allyouneed.inference.search_plan import SearchPlan, gather
 from allyouneed.tasks.requests import TranslateOptions, check_n_best, configured
@@ -127,9 +126,7 @@ class QueuedTranslator:
     The limits of the scheduler hold for batches; `config.search` has the defaults of calls.
     """
 
-    def __init__(
-        self, engine: Engine | Ensemble, config: RunConfig, encoder: TextEncoder, scheduler: Scheduler
-    ) -> None:
+    def __init__(self, engine: Engine, config: RunConfig, encoder: TextEncoder, scheduler: Scheduler) -> None:
         self._engine, self._config, self._encoder, self._scheduler = engine, config, encoder, scheduler
 
     def submit(

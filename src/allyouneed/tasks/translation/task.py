@@ -25,7 +25,7 @@ from allyouneed.tasks.requests import TranslationRequest, results
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
 if TYPE_CHECKING:
-    from allyouneed.model import EncoderDecoder
+    from allyouneed.model.encoder_decoder import EncoderDecoder
     from allyouneed.tasks.requests import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
     from allyouneed.training.meters import Validation

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count, tee
-from typing import Literal, Unpack
+from typing import TYPE_CHECKING, Literal, Unpack
 
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import require_counts, takes
@@ -11,14 +11,12 @@ from allyouneed.data.lines import is_blank
 from allyouneed.data.sentences import lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
-from allyouneed.inference.attention_weights import capture_attention, only_model
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.stored_model import Model
 from allyouneed.inference.vocabulary_shortlist import Shortlist
-from allyouneed.model import EncoderDecoder
-from allyouneed.tasks.attention_maps import Attention, Pieces, look_into, require_few_weights
 from allyouneed.tasks.requests import (
     Answer,
     Failure,
@@ -37,6 +35,9 @@ from allyouneed.tasks.translation.pair_scores import EncodedPair, PairScore, ans
 from allyouneed.tasks.translation.submission import QueuedTranslator
 from allyouneed.tasks.translation.text_encoder import EncodedText, TextEncoder, joined_answers, parts_of
 
+if TYPE_CHECKING:
+    from allyouneed.tasks.attention_maps import Attention
+
 
 class Translator:
     """Translates with a model or an ensemble. Made by `load`.
@@ -53,7 +54,7 @@ class Translator:
 
     def __init__(
         self,
-        model: EncoderDecoder | Sequence[EncoderDecoder],
+        model: "Model | Sequence[Model]",
         config: RunConfig,
         source_tokenizer: Tokenizer,
         target_tokenizer: Tokenizer,
@@ -63,8 +64,8 @@ class Translator:
         shortlist: Shortlist | None = None,
     ) -> None:
         self.config = config
-        self._models = [model] if isinstance(model, EncoderDecoder) else model
-        self.engine, self._workers = build_engines(self._models, precision, threads, shortlist)
+        models = model if isinstance(model, Sequence) else [model]
+        self.engine, self._workers = build_engines(models, precision, threads, shortlist)
         """The engine, or the ensemble, that decodes."""
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
         self._encoder = TextEncoder(
@@ -144,7 +145,7 @@ class Translator:
         return self._answers(self._encoded(requests, config), n_best, config, search)
 
     def on(self, scheduler: Scheduler) -> QueuedTranslator:
-        """This translator on a shared scheduler, which runs inside `ready_to_decode(translator.engine)`."""
+        """This translator on a shared scheduler, which runs inside `translator.engine.ready()`."""
         return QueuedTranslator(self.engine, self.config, self._encoder, scheduler)
 
     def lost_sentences(
@@ -241,7 +242,7 @@ class Translator:
         scores = self.score(sources, targets)
         return -sum(score.log_prob for score in scores), sum(len(score.tokens) for score in scores)
 
-    def attention(self, text: str, target: str | None = None, *, for_page: bool = False) -> Attention:
+    def attention(self, text: str, target: str | None = None, *, for_page: bool = False) -> "Attention":
         """The attention weights for translating `text` into `target`, by default the model's translation.
 
         Args:
@@ -257,7 +258,7 @@ class Translator:
 
     def attentions(
         self, texts: Sequence[str], targets: Sequence[str] | None = None, *, for_page: bool = False
-    ) -> Iterator[Attention]:
+    ) -> "Iterator[Attention]":
         """The attention weights of each text; all texts are translated first, in batches.
 
         Args:
@@ -269,7 +270,10 @@ class Translator:
             UsageError: The translator is an ensemble.
             DataError: A sentence is too long, or not Unicode.
         """
-        model = only_model(self._models)
+        from allyouneed.inference.attention_weights import capture_attention, only_model
+        from allyouneed.tasks.attention_maps import Pieces, look_into, require_few_weights
+
+        model = only_model(self.engine.models)
         if targets is not None:
             require_one_each("texts", texts, "targets", targets)
         sources = [self.encode(text) for text in texts]

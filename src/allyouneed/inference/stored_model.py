@@ -1,0 +1,73 @@
+"""A model as it is stored: its settings and its named weights, without PyTorch."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allyouneed.config.model import ModelConfig
+
+if TYPE_CHECKING:
+    from allyouneed.model.encoder_decoder import EncoderDecoder
+
+
+class MisfitError(ValueError):
+    """Weights are missing, left over, misshapen, of a wrong type, or not finite."""
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """Settings and weights; the kernels pack these, and PyTorch's module is built only if it is asked for."""
+
+    config: ModelConfig
+    weights: Mapping[str, NDArray[Any]]
+    """Name -> values, which are not changed."""
+    path: Path
+    """The file of the weights."""
+    release: Callable[[str], None] = lambda name: None
+    """Gives the memory of weights back that are not read soon again."""
+
+    @cached_property
+    def module(self) -> "EncoderDecoder":
+        """The model of PyTorch on the CPU, in evaluation mode, read from the file.
+
+        Raises:
+            ModelError: The weights do not fit the architecture, or are not finite.
+        """
+        from allyouneed.model.weights import model_from_weights
+        from allyouneed.storage.tensor_files import read_tensors
+
+        return model_from_weights(self.config, read_tensors(self.path), self.path)
+
+    @classmethod
+    def of(cls, module: "EncoderDecoder") -> Self:
+        """The settings and the weights of a module on the CPU, which stays its `module`."""
+        weights = {name: tensor.detach().float().numpy() for name, tensor in module.state_dict().items()}
+        stored = cls(module.config, weights, Path("the model"))
+        stored.__dict__["module"] = module
+        return stored
+
+    def evaluated(self) -> AbstractContextManager[None]:
+        """The context in which the module, if there is one, has no dropout."""
+        if "module" not in self.__dict__:
+            return nullcontext()  # it will be built without
+        from allyouneed.model.dropout import evaluation_mode
+
+        return evaluation_mode(self.module.modules())
+
+    def require_finite(self) -> None:
+        """Raise MisfitError if a weight is not finite."""
+        for name, array in self.weights.items():
+            with np.errstate(over="ignore", invalid="ignore"):
+                if not (np.isfinite(array.sum()) or np.isfinite(array).all()):  # a sum tells it faster
+                    raise MisfitError(name)
+            self.release(name)
+
+
+Model: TypeAlias = "EncoderDecoder | StoredModel"
+"""A model to decode with."""

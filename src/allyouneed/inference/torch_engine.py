@@ -1,0 +1,408 @@
+"""Incremental decoding with PyTorch (paper 3.1, 6.1): one token per step, keys and values cached."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Float32, Int, Int64
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.utils.rnn import pad_sequence
+
+from allyouneed.hardware.devices import PYTORCH_THREADS
+from allyouneed.inference.engine import Engine, distinct
+from allyouneed.inference.projection import FullProjection, Project, ShortlistProjection
+from allyouneed.inference.search import Decoding
+from allyouneed.inference.selection import Candidates
+from allyouneed.inference.torch_selection import TensorDecoding
+from allyouneed.inference.vocabulary_shortlist import Shortlist
+from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
+from allyouneed.model.dropout import Dropout, SymbolDropout, evaluation_mode
+from allyouneed.model.embedding import Embeddings
+from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.feed_forward import FeedForward
+from allyouneed.model.guided_alignment import GuidedAttention
+from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd
+from allyouneed.model.masks import Positions, padding_mask, sent
+from allyouneed.model.positional_encoding import (
+    LearnedPositions,
+    NoEncodings,
+    SinusoidalPositions,
+    TargetSpace,
+)
+from allyouneed.model.relative_positions import ExactFloats, LinearBiases, RotaryPositions
+from allyouneed.model.ssru import SSRU
+from allyouneed.model.transformer import Transformer
+from allyouneed.symbols import PADDING, START
+
+_BLOCK_POSITIONS = 32
+_PROJECTED_LOGITS = 1 << 22
+"""Maximum number of logits in memory at once, unless those of one position are more."""
+
+
+class TorchEngine(Engine):
+    """Starts decodings of a model; it shares the model's weights and uses their device and dtype.
+
+    A `shortlist` restricts the target tokens.
+    """
+
+    threads = 0
+    """Number of PyTorch's threads while it decodes; 0 leaves it to PyTorch."""
+
+    def __init__(self, model: EncoderDecoder, shortlist: Shortlist | None = None) -> None:
+        self.model, self.config, self._shortlist = model, model.config, shortlist
+        self._modules = list(model.modules())
+
+    @property
+    def models(self) -> Sequence[EncoderDecoder]:
+        """The model."""
+        return [self.model]
+
+    @property
+    def device(self) -> torch.device:
+        """Device of the model's weights."""
+        return next(self.model.parameters()).device
+
+    @contextmanager
+    def ready(self) -> Iterator[None]:
+        """Disable dropout, and limit PyTorch to the number of threads."""
+        with evaluation_mode(self._modules), PYTORCH_THREADS.limited_to(self.threads):
+            yield
+
+    def start(self, beam_size: int) -> Decoding:
+        """Start an empty decoding with `beam_size` hypotheses per sentence."""
+        assert isinstance(self.model, Transformer)  # other architectures have their own engines
+        return TransformerDecoding(self.model, self.projection(), beam_size)
+
+    def projection(self) -> FullProjection:
+        """Make the output projection of a decoding."""
+        if self._shortlist is None:
+            return FullProjection(self.model.project)
+        return TorchShortlistProjection(self._shortlist, self._rows_of)
+
+    def _rows_of(self, ids: NDArray[np.int64]) -> Project:
+        """The projection to the given tokens."""
+        weight, bias = self.model.embeddings.output_rows(torch.from_numpy(ids).to(self.device))
+        return partial(functional.linear, weight=weight, bias=bias)
+
+    @torch.inference_mode()
+    def token_log_probs(
+        self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    ) -> Float32[np.ndarray, " target_tokens"]:
+        """Log-probability of each target token, as `Engine.token_log_probs`."""
+        expected = pad(targets, self.device)
+        read = functional.pad(expected[:, :-1], (1, 0), value=START)
+        wanted = expected != PADDING
+        hidden = self.model(pad(sources, self.device), read)[wanted]  # (target_tokens, d_model)
+        chunks, at_once = [], max(1, _PROJECTED_LOGITS // self.config.target_vocab_size)
+        for rows, ids in zip(*(torch.split(x, at_once) for x in (hidden, expected[wanted])), strict=True):
+            log_probs = self.model.project(rows).log_softmax(dim=-1, dtype=torch.float32)
+            chunks.append(log_probs.gather(1, ids[:, None])[:, 0])
+        return torch.cat(chunks).cpu().numpy()
+
+
+class TorchShortlistProjection(ShortlistProjection):
+    """The projection to shortlists on the device of the hidden states."""
+
+    def _own(self, logits: list[Any]) -> Tensor:
+        joined = torch.cat(logits, dim=-1)
+        columns, absent = (
+            torch.from_numpy(array).to(joined.device)[:, None] for array in (self._columns, self._absent)
+        )
+        own = joined.gather(2, columns.expand(-1, joined.size(1), -1))
+        return own.masked_fill_(absent, float("-inf"))
+
+
+class TokenKeysValues:
+    """The keys and values of all tokens that a self-attention has read."""
+
+    def __init__(self, attention: SelfAttention) -> None:
+        self._attention, self._keys, self._values = attention, _Store(), _Store()
+
+    def read(
+        self,
+        x: Float[Tensor, "sentences beams d_model"],
+        entries: Int[Tensor, "sentences beams"],
+        ancestry: Bool[Tensor, "sentences beams entries"],
+        positions: Positions,
+    ) -> Float[Tensor, "sentences beams d_model"]:
+        """Store one more token of each hypothesis; return what it attends to."""
+        query, key, value = self._attention.project(x, positions.query)
+        keys = self._keys.write(entries, key, ancestry.size(2))
+        values = self._values.write(entries, value, ancestry.size(2))
+        attended = self._attention.plain(query, keys, values, ancestry[:, None], positions)
+        return self._attention.join(attended)
+
+    def admit(self, num_sentences: int) -> None:
+        """Make room for more sentences."""
+        self._keys.admit(num_sentences)
+        self._values.admit(num_sentences)
+
+    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        """Do nothing: the ancestry tells the entries of each hypothesis."""
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Keep only these sentences and their first `num_entries` entries."""
+        self._keys.keep(sentences, num_entries)
+        self._values.keep(sentences, num_entries)
+
+
+class Cells:
+    """The cells (sentences, beams, d_model) of a recurrent unit."""
+
+    def __init__(self, unit: SSRU, beam_size: int) -> None:
+        weight = unit.forget.weight
+        self._unit = unit
+        dtype = torch.promote_types(weight.dtype, torch.float32)
+        self._cells = torch.zeros(0, beam_size, weight.size(0), dtype=dtype, device=weight.device)
+
+    def read(self, x: Float[Tensor, "sentences beams d_model"], *_: object) -> Tensor:
+        """Read one more token of each hypothesis; return the unit's outputs."""
+        output, self._cells = self._unit.step(x, self._cells)
+        return output
+
+    def admit(self, num_sentences: int) -> None:
+        """Add sentences of which nothing has been read."""
+        self._cells = functional.pad(self._cells, (0, 0, 0, 0, 0, num_sentences))
+
+    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        """Give each hypothesis the cells of its parent."""
+        self._cells = self._cells.gather(1, parents[:, :, None].expand_as(self._cells))
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Keep only these sentences."""
+        self._cells = self._cells[sentences]
+
+
+class _Store:
+    """Keys or values (sentences, heads, entries, width); unused entries are zero."""
+
+    def __init__(self) -> None:
+        self._memory: Tensor | None = None
+        self._num_sentences = 0
+
+    def admit(self, num_sentences: int) -> None:
+        """Make room for more sentences."""
+        self._num_sentences += num_sentences
+        if self._memory is not None:
+            self._memory = functional.pad(self._memory, (0, 0, 0, 0, 0, 0, 0, num_sentences))
+
+    def write(
+        self,
+        entries: Int[Tensor, "sentences beams"],
+        new: Float[Tensor, "sentences heads beams width"],
+        num_entries: int,
+    ) -> Tensor:
+        """Write `new` to these entries; return all `num_entries` entries."""
+        _, heads, _, width = new.shape
+        if self._memory is None:
+            self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
+        if more := num_entries - self._memory.size(2):
+            self._memory = functional.pad(self._memory, (0, 0, 0, more))
+        return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
+
+    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
+        """Keep only these sentences and their first `num_entries` entries."""
+        self._num_sentences = len(sentences)
+        if self._memory is not None:
+            self._memory = self._memory[sentences, :, :num_entries]
+
+
+class TransformerDecoding(TensorDecoding):
+    """Sentences being written, `beam_size` hypotheses each.
+
+    The hypotheses of a sentence occupy the axis of target positions. They share the keys and values of the
+    memory and one store for the keys and values of all tokens read so far. Reordering hypotheses moves no
+    entry of the store: `ancestry` marks the entries of each hypothesis. With restricted self-attention, new
+    entries overwrite those out of reach.
+    """
+
+    def __init__(self, model: Transformer, projection: FullProjection, beam_size: int) -> None:
+        self._model, self._projection = model, projection
+        self._layers = cast("list[DecoderLayer]", list(model.decoder))
+        self._device = model.embeddings.matrix("target").device
+        reach = model.config.reach(causal=True)
+        self._kept = None if reach is None else reach.before + 1
+        self._source_mask = torch.empty(0, 1, 1, 0, dtype=torch.bool, device=self._device)
+        self._memory: list[list[Tensor]] = []
+        self._written = [
+            Cells(layer.self_attention, beam_size)
+            if isinstance(layer.self_attention, SSRU)
+            else TokenKeysValues(layer.self_attention)
+            for layer in self._layers
+        ]
+        self._positions = torch.empty(0, dtype=torch.int64)
+        self._ancestry = torch.empty(0, beam_size, 0, dtype=torch.bool, device=self._device)
+
+    @torch.inference_mode()
+    def admit(self, sources: Sequence[Sequence[int]]) -> None:
+        """Encode more sentences."""
+        if not sources:
+            return
+        self._projection.admit(sources)
+        different, places = distinct(sources)
+        source = self._model.read_of(pad(different, self._device))
+        memory = self._model.encode(source)[places]
+        source = source[places]
+        # Contiguous, as views of the packed projection would be copied in every step.
+        new = [
+            [part.contiguous() for part in layer.cross_attention.project_memory(memory)]
+            for layer in self._layers
+        ]
+        if self._memory:
+            new = [
+                [_stack(part, more, dim=2) for part, more in zip(parts, mores, strict=True)]
+                for parts, mores in zip(self._memory, new, strict=True)
+            ]
+        self._memory = new
+        self._source_mask = _stack(self._source_mask, padding_mask(source), dim=3)
+        self._positions = functional.pad(self._positions, (0, len(sources)))
+        self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
+        for written in self._written:
+            written.admit(len(sources))
+
+    @torch.inference_mode()
+    def logits(self, tokens: Int64[np.ndarray, "sentences beams"]) -> Any:
+        """Append a token to every hypothesis; return the logits of the next token."""
+        entries = self._new_entries()
+        encodings = self._model.target_positions(int(self._positions.max()) + 1)
+        embedded = self._model.embeddings.embed("target", sent(torch.from_numpy(tokens), self._device))
+        x = embedded + encodings[sent(self._positions, self._device), None]
+        positions = self._places()
+        for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
+            x = self._layer_step(layer, x, entries, written, memory, positions)
+        self._positions += 1
+        return self._projection(self._model.decoder_norm(x))
+
+    @property
+    def candidates(self) -> Candidates | None:
+        """Token of each column of the logits; None if column i is token i."""
+        return self._projection.candidates
+
+    @torch.inference_mode()
+    def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
+        """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
+        of_each = sent(torch.from_numpy(parents), self._device)
+        self._ancestry = self._ancestry.gather(1, of_each[:, :, None].expand_as(self._ancestry))
+        for written in self._written:
+            written.reorder(of_each)
+
+    @torch.inference_mode()
+    def keep(self, sentences: Int64[np.ndarray, " kept"]) -> None:
+        """Keep only these sentences of the batch."""
+        self._projection.keep(sentences)
+        self._positions = self._positions[sentences]
+        kept = torch.from_numpy(sentences).to(self._device)
+        mask = self._source_mask[kept]
+        longest_source = int(mask.sum(dim=3).max()) if len(kept) else 0
+        longest = int(self._positions.max()) if len(kept) else 0
+        num_entries = self._num_entries(longest)
+        self._source_mask = mask[..., :longest_source]
+        self._ancestry = self._ancestry[kept, :, :num_entries]
+        self._memory = [[part[kept, :, :longest_source] for part in memory] for memory in self._memory]
+        for written in self._written:
+            written.keep(kept, num_entries)
+
+    def _new_entries(self) -> Int[Tensor, "sentences beams"]:
+        """Assign each hypothesis an entry for this step and mark it in `ancestry`; return the entries."""
+        beams, num_entries = self._ancestry.shape[1:]
+        needed = self._num_entries(int(self._positions.max()) + 1)
+        if needed > num_entries:
+            self._ancestry = functional.pad(self._ancestry, (0, needed - num_entries))
+        places = self._positions if self._kept is None else self._positions % self._kept
+        entries = sent(places[:, None] * beams + torch.arange(beams), self._device)
+        if self._kept is not None:  # the overwritten entries are out of reach
+            self._ancestry.scatter_(2, entries[:, None].expand(-1, beams, -1), False)
+        self._ancestry.scatter_(2, entries[:, :, None], True)
+        return entries
+
+    def _places(self) -> Positions:
+        """Positions of the tokens being read, and of those whose keys and values are stored.
+
+        An entry that was never written gets a position too; no hypothesis descends from it.
+        """
+        beams, num_entries = self._ancestry.shape[1:]
+        query = sent(self._positions[:, None], self._device)
+        key = torch.arange(num_entries, device=self._device)[None] // beams
+        if self._kept is not None:  # the last position before the query's that is stored at this place
+            key = query - (query - key) % self._kept
+        return Positions(query.expand(-1, beams), key)
+
+    def _num_entries(self, num_positions: int) -> int:
+        """Number of cache entries per sentence for this many positions, rounded up to blocks."""
+        kept = num_positions if self._kept is None else min(num_positions, self._kept)
+        return -(-kept // _BLOCK_POSITIONS) * _BLOCK_POSITIONS * self._ancestry.size(1)
+
+    def _layer_step(
+        self,
+        layer: DecoderLayer,
+        x: Float[Tensor, "sentences beams d_model"],
+        entries: Int[Tensor, "sentences beams"],
+        written: TokenKeysValues | Cells,
+        memory: list[Tensor],
+        positions: Positions,
+    ) -> Float[Tensor, "sentences beams d_model"]:
+        """Compute one layer with the stored keys and values."""
+
+        def attend_to_written(x: Tensor) -> Tensor:
+            return written.read(x, entries, self._ancestry, positions)
+
+        def attend_to_memory(x: Tensor) -> Tensor:
+            attention = layer.cross_attention
+            query = attention.project_query(x)
+            return attention.join(attention.plain(query, *memory, self._source_mask))
+
+        return layer.forward_with(x, attend_to_written, attend_to_memory)
+
+
+def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "batch length"]:
+    """Stack token ids into one batch, padded at the end."""
+    rows = [torch.tensor(ids, dtype=torch.int64) for ids in sequences]
+    return pad_sequence(rows, batch_first=True, padding_value=PADDING).to(device)
+
+
+def _stack(rows: Tensor, more: Tensor, dim: int) -> Tensor:
+    """Join two batches, padded to the same length along `dim`."""
+    length = max(rows.size(dim), more.size(dim))
+    after = [0, 0] * (rows.dim() - 1 - dim)
+    return torch.cat([functional.pad(part, (*after, 0, length - part.size(dim))) for part in (rows, more)])
+
+
+_KNOWN: set[type] = {
+    Transformer,
+    EncoderLayer,
+    DecoderLayer,
+    AddAndNorm,
+    NormAndAdd,
+    SelfAttention,
+    CrossAttention,
+    SoftmaxAttention,
+    GuidedAttention,
+    SSRU,
+    RotaryPositions,
+    LinearBiases,
+    ExactFloats,
+    FeedForward,
+    Embeddings,
+    SinusoidalPositions,
+    LearnedPositions,
+    NoEncodings,
+    TargetSpace,
+    Dropout,
+    SymbolDropout,
+    nn.Linear,
+    nn.LayerNorm,
+    nn.Identity,
+    nn.ModuleList,
+    nn.ParameterDict,
+}
+"""The module types that `NativeEngine` supports."""
+
+
+def unknown_module(model: EncoderDecoder) -> str | None:
+    """The type of a module that the kernels do not support; None if they support all."""
+    return next((type(module).__name__ for module in model.modules() if type(module) not in _KNOWN), None)
