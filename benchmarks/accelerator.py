@@ -21,13 +21,14 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.machine import environment, matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
-from allyouneed.inference import Engine, generate
 from allyouneed.inference.engine_choice import build_engine
+from allyouneed.inference.generate import generate
 from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.lab.bench.contenders import OURS, Entry, Precision
 from allyouneed.lab.bench.training_speed import build_contender, take_turn
 from allyouneed.lab.bench.training_workloads import SHAPES, Shape, make_batches
-from allyouneed.model import build_model
+from allyouneed.model.architectures import build_model
 from allyouneed.training.update import accumulate_gradient
 
 ROOT = Path(__file__).parents[1]
@@ -72,7 +73,8 @@ def checks(device: torch.device) -> Iterator[tuple[str, bool]]:
     sources = [row[row > 0].tolist()[:-1] for row in batch.source]
     for name, config in (("beam search", SearchConfig()), ("sampling", SearchConfig(sampling=True))):
         found, expected = (
-            [best.ids for [best] in generate(Engine(each.eval()), sources, config)] for each in (there, model)
+            [best.ids for [best] in generate(TorchEngine(each.eval()), sources, config)]
+            for each in (there, model)
         )
         same = sum(map(list.__eq__, found, expected)) / len(expected)
         yield f"{name}: 99% of the outputs are the CPU's", same >= 0.99

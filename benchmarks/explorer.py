@@ -19,7 +19,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.explorer.page import attention_page
 from allyouneed.hardware.machine import environment
-from allyouneed.inference import AttentionWeights
+from allyouneed.inference.attention_weights import AttentionWeights
 from allyouneed.tasks.attention_maps import Pieces, look_into
 
 RESULTS = Path(__file__).parent / "results" / "explorer.json"

@@ -12,13 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.hardware.machine import environment
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.native.linear import PackedLinear
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
@@ -29,7 +30,7 @@ SHAPES = {
     ),
     "base": ModelConfig(),
 }
-Map = Callable[[Tensor], Tensor]
+Map = Callable[[Any], Any]
 
 
 def linear_maps(model: Transformer) -> list[nn.Linear]:
@@ -45,7 +46,7 @@ def linear_maps(model: Transformer) -> list[nn.Linear]:
     return [*maps, output]
 
 
-def seconds(maps: Sequence[Map], inputs: Sequence[Tensor]) -> float:
+def seconds(maps: Sequence[Map], inputs: Sequence[Any]) -> float:
     """Of one step."""
     began = time.perf_counter()
     for compute, x in zip(maps, inputs, strict=True):
@@ -60,10 +61,11 @@ def main() -> None:
     rows = []
     for shape, sizes in SHAPES.items():
         theirs = linear_maps(Transformer(sizes).eval())
-        ours = [PackedLinear(each.weight, each.bias, "float32") for each in theirs]
+        ours = [PackedLinear(each.weight.numpy(), each.bias.numpy(), "float32") for each in theirs]
         for num_rows in (4, 32, 256):
             inputs = [torch.randn(num_rows, each.in_features) for each in theirs]
-            ratios = [seconds(ours, inputs) / seconds(theirs, inputs) for _ in range(ROUNDS + 1)]
+            arrays = [each.numpy() for each in inputs]
+            ratios = [seconds(ours, arrays) / seconds(theirs, inputs) for _ in range(ROUNDS + 1)]
             rows.append(
                 {"shape": shape, "rows": num_rows, "times_the_seconds": statistics.median(ratios[1:])}
             )

@@ -22,7 +22,7 @@ from allyouneed.data.sentences import lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.hardware.machine import environment
 from allyouneed.lab.demo.grammar.grammar_corpus import generate_demo_corpus
-from allyouneed.model import Transformer
+from allyouneed.model.transformer import Transformer
 from allyouneed.tasks.translation.translator import Translator
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 10

@@ -24,9 +24,9 @@ from torch.nn import functional
 from allyouneed.config.presets import preset
 from allyouneed.config.run import Precision
 from allyouneed.data.batch_plans import Batch
-from allyouneed.model import Transformer
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
+from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.training import loss, update
 from allyouneed.training.loss import LossSums, label_smoothed_cross_entropy
