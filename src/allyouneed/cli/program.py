@@ -2,7 +2,7 @@
 
 A command is a module `commands/NAME.py` with one public function `NAME` (or an `App` of several, as in
 `commands/bench.py`), listed in `COMMANDS`; the shortest to copy is `commands/verify.py`. It is imported only
-when it is run or listed, and imports torch inside the function, so that help and `--version` are fast. The
+when it is run, and imports torch inside the function, so that help and `--version` are fast. The
 signature is the interface: the main argument is positional, all others are options (after `*`), and commands
 that compute take `device: Device`. The docstring is the help: one line for the list of commands, examples
 between ``` lines, an `Args:` section.
@@ -46,12 +46,31 @@ from allyouneed.errors import (
 )
 from allyouneed.version import __version__
 
-COMMANDS = (
-    *("demo", "prepare", "inspect", "train", "average", "translate", "parse", "serve"),
-    *("shortlist", "score", "evaluate", "sweep", "attend", "import", "export"),
-    *("plan", "cost", "reproduce", "bench", "copy", "verify", "doctor"),
-)
-"""All commands, in the order of the help."""
+COMMANDS = {
+    "demo": "Train a small translator on a made-up corpus, score it, and look into it, in minutes.",
+    "prepare": "Clean sentence pairs or trees, learn sub-words, and store them as token ids.",
+    "inspect": "Show what prepared data looks like, before hours are spent on it.",
+    "train": "Train a Transformer on prepared data.",
+    "average": "Average the last checkpoints of a run into one model (paper 6.1).",
+    "translate": "Translate standard input, line by line, to standard output.",
+    "parse": "Parse standard input, one sentence per line, into trees on standard output.",
+    "serve": "Serve models over HTTP: a page, a JSON API, and the protocols of other translation servers.",
+    "shortlist": "Learn from prepared data the likely target sub-words of each source sub-word.",
+    "score": "Write the log-probability of each target line given its source line (forced decoding).",
+    "evaluate": "Score a model, or a file of outputs, against reference translations or trees.",
+    "sweep": "Try beam sizes and length penalties on a development set, and print the best pair.",
+    "attend": "Show what a model attends to while it translates or parses a sentence.",
+    "import": "Import a model of other software, and prove that it computes the same.",
+    "export": "Export a model to a folder that other software can load, and check it there.",
+    "plan": "Show parameters, FLOPs, memory and time of a run, before training.",
+    "cost": "Show the cost of a run: time, FLOPs (counted and by the paper's formula), energy, price.",
+    "reproduce": "Run an experiment of the paper, and print the paper's figures beside ours, and a verdict.",
+    "bench": "Compare training and decoding speed with other software, on this machine.",
+    "copy": "Copy prepared data or a model to or from another place, such as an object store.",
+    "verify": "Check every file of models, runs and prepared data against its manifest.",
+    "doctor": "Show versions, devices and free disk space, for bug reports.",
+}
+"""All commands, in the order of the help, with the first lines of theirs, so that the list imports none."""
 
 
 def _shown_default(value: Any) -> str | None:
@@ -81,7 +100,7 @@ for position, name in enumerate(COMMANDS):
     spelled = f"{name}_" if keyword.iskeyword(name) else name  # `import_`
     place = f"allyouneed.cli.commands.{spelled}:{spelled}"
     sources: dict[str, Any] = {"config": SERVE_SOURCES} if name == "serve" else {}
-    app.command(place, name=name, sort_key=position, **sources)
+    app.command(place, name=name, help=COMMANDS[name], sort_key=position, **sources)
 for flag in ("--help", "--version"):
     app[flag].group = EVERYWHERE
 
@@ -142,8 +161,6 @@ def run() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; each error is reported in one line."""
     try:
-        if not arguments or arguments[0] in app.help_flags:
-            app.resolved_commands()  # so that the list of commands shows their summaries
         code = app.meta(list(arguments))
         print(end="", flush=True)
     except BrokenPipeError:  # the reader closed the pipe
