@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.config.run import RunConfig
-from allyouneed.config.settings import descriptions
+from allyouneed.config.settings import Config, descriptions
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 _INTRODUCTION = """\
@@ -73,7 +73,7 @@ def page() -> Iterator[str]:
     """The lines of the page."""
     yield from _INTRODUCTION.split("\n")
     for group, about in _GROUPS.items():
-        config = type(getattr(RunConfig(), group))
+        config: type[Config] = type(getattr(RunConfig(), group))
         schema = config.model_json_schema()
         yield from (
             f"## {group}",

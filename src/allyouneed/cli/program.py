@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NoReturn
 
 from cyclopts import App, CycloptsError, Group, MissingArgumentError, Parameter, UnusedCliTokensError
@@ -85,27 +85,7 @@ _PACKAGES_OF_TRAINING = {"torch": "PyTorch", "matplotlib": "Matplotlib"}
 
 EVERYWHERE = Group("Options of every command", sort_key=100)
 
-app = App(
-    name="allyouneed",
-    help='The complete system of "Attention Is All You Need": train, translate, evaluate.',
-    version=__version__,
-    default_parameter=Parameter(negative=(), show_default=_shown_default),
-    result_action="return_value",
-    print_error=False,
-    exit_on_error=False,
-    suppress_keyboard_interrupt=False,
-)
-app.meta.suppress_keyboard_interrupt = False
-for position, name in enumerate(COMMANDS):
-    spelled = f"{name}_" if keyword.iskeyword(name) else name  # `import_`
-    place = f"allyouneed.cli.commands.{spelled}:{spelled}"
-    sources: dict[str, Any] = {"config": SERVE_SOURCES} if name == "serve" else {}
-    app.command(place, name=name, help=COMMANDS[name], sort_key=position, **sources)
-for flag in ("--help", "--version"):
-    app[flag].group = EVERYWHERE
 
-
-@app.meta.default
 def launch(
     *tokens: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
     quiet: Annotated[bool, Parameter(group=EVERYWHERE)] = False,
@@ -126,6 +106,33 @@ def launch(
         if debug:
             traceback.print_exc()
         raise
+
+
+def _program(summaries: Mapping[str, str]) -> App:
+    """The program, whose commands are imported when they are run, or listed without a summary."""
+    made = App(
+        name="allyouneed",
+        help='The complete system of "Attention Is All You Need": train, translate, evaluate.',
+        version=__version__,
+        default_parameter=Parameter(negative=(), show_default=_shown_default),
+        result_action="return_value",
+        print_error=False,
+        exit_on_error=False,
+        suppress_keyboard_interrupt=False,
+    )
+    made.meta.suppress_keyboard_interrupt = False
+    made.meta.default(launch)
+    for position, name in enumerate(COMMANDS):
+        spelled = f"{name}_" if keyword.iskeyword(name) else name  # `import_`
+        place = f"allyouneed.cli.commands.{spelled}:{spelled}"
+        sources: dict[str, Any] = {"config": SERVE_SOURCES} if name == "serve" else {}
+        made.command(place, name=name, help=summaries.get(name), sort_key=position, **sources)
+    for flag in ("--help", "--version"):
+        made[flag].group = EVERYWHERE
+    return made
+
+
+app = _program({})
 
 
 def with_standard_input(tokens: Sequence[str]) -> Sequence[str]:
@@ -161,7 +168,9 @@ def run() -> NoReturn:
 def main(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; each error is reported in one line."""
     try:
-        code = app.meta(list(arguments))
+        arguments = arguments or ["--help"]
+        chosen = _program(COMMANDS) if arguments[0] in app.help_flags else app
+        code = chosen.meta(list(arguments))
         print(end="", flush=True)
     except BrokenPipeError:  # the reader closed the pipe
         return 128 + signal.SIGPIPE
