@@ -41,9 +41,8 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         openmp = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
         for path in (*libraries, openmp):
             build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
-        major, minor = max(
-            map(glibc_needed, libraries)
-        )  # libgomp may need a newer one; then the system has its own
+        # libgomp may need a newer glibc; without it, the system's is loaded, or the kernels are compiled.
+        major, minor = max(map(glibc_needed, libraries))
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-manylinux_{major}_{minor}_{machine}"
 

@@ -174,6 +174,6 @@ def test_pytorch_is_asked_only_where_there_are_signs_of_an_accelerator(
     monkeypatch: pytest.MonkeyPatch, version: str, file: str, expected: bool
 ) -> None:
     monkeypatch.setattr("importlib.metadata.version", lambda package: version)
-    monkeypatch.setattr(accelerators, "_DEVICES", dict.fromkeys(accelerators._DEVICES, (file,)))
+    monkeypatch.setattr(accelerators, "_DEVICES", dict.fromkeys(accelerators._DEVICES, file))
     monkeypatch.setattr("sys.platform", "linux")
     assert accelerators.may_have_accelerator() is expected

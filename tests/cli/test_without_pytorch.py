@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.kernels import require_kernels
+from tests.patience import PATIENCE_SECONDS
 
 from allyouneed.runs.loading import load_parser, load_translator
 
@@ -91,6 +94,28 @@ def test_pairs_are_scored_trees_parsed_and_corpora_prepared(
     assert run("parse", toy_parser, "--tokenized", text=words).stdout.split() == str(expected).split()
 
 
+def test_a_server_translates_and_leaves_alignments_out(toy_model: Path) -> None:
+    require_kernels()
+    serve = ["-c", _PROGRAM, "serve", "--direction", f"en-de={toy_model}", "--port", "0"]
+    with subprocess.Popen([sys.executable, *serve], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        address = next(found[0] for line in process.stderr if (found := re.findall(r"http://[\d.:]+", line)))
+        try:
+            for aligned in ({}, {"alignment": []}):  # the page asks for them
+                body = json.dumps(
+                    {"text": "sun", "source": "en", "target": "de", "alignments": bool(aligned)}
+                )
+                request = urllib.request.Request(f"{address}/api/translate", body.encode())
+                request.add_header("Content-Type", "application/json")
+                with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+                    [result] = json.load(answer)["results"]
+                [translation] = result["translations"]
+                assert {name: translation[name] for name in aligned} == aligned
+                assert translation["text"]
+        finally:
+            process.terminate()
+
+
 def test_what_needs_pytorch_names_the_extra(
     run: Run, toy_model: Path, toy_data: Path, tmp_path: Path
 ) -> None:
@@ -99,5 +124,5 @@ def test_what_needs_pytorch_names_the_extra(
         ["train", tmp_path / "run", "--data", toy_data],
     ):
         told = run(*arguments, code=2).stderr
-        assert "needs PyTorch, which is not installed: pip install 'allyouneed[train]'" in told
+        assert "PyTorch, which is not installed: pip install 'allyouneed[train]'" in told
         assert len(told.splitlines()) == 1

@@ -157,3 +157,15 @@ def test_every_member_is_left_in_the_mode_that_it_was_in(models: list[Transforme
     models[1].train()
     list(generate(Ensemble([TorchEngine(model) for model in models]), SOURCES, CONFIG))
     assert [{module.training for module in model.modules()} for model in models] == [{False}, {True}, {False}]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_members_may_have_different_engines(models: list[Transformer], order: int) -> None:
+    require_kernels()
+    for config in (CONFIG, CONFIG.replace(repetition_penalty=1.3), CONFIG.replace(sampling=True, seed=2)):
+        members = [NativeEngine(models[0]), TorchEngine(models[1])][::order]
+        found = list(generate(Ensemble(members), SOURCES, config))
+        expected = list(
+            generate(Ensemble([TorchEngine(each) for each in models[:2]][::order]), SOURCES, config)
+        )
+        assert [[h.ids for h in each] for each in found] == [[h.ids for h in each] for each in expected]

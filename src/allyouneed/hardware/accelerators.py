@@ -1,12 +1,21 @@
 """Signs of an accelerator, for those who need not import PyTorch where there is none."""
 
 import importlib.metadata
+import importlib.util
 import platform
 import sys
 from pathlib import Path
 
-_DEVICES = {"+xpu": ("/dev/dri",), "+rocm": ("/dev/kfd",), "": ("/dev/nvidiactl", "/dev/dxg")}
-"""Build of PyTorch for Linux -> files, one of which is there if its accelerator is. `/dev/dxg` is WSL's."""
+_DEVICES = {"+xpu": "/dev/dri", "+rocm": "/dev/kfd", "": "/dev/nvidiactl"}
+"""Build of PyTorch for Linux -> file that is there if its accelerator is."""
+_DEVICE_OF_WSL = "/dev/dxg"
+
+
+def has_pytorch() -> bool:
+    """Whether PyTorch is installed."""
+    if "torch" in sys.modules:
+        return sys.modules["torch"] is not None
+    return importlib.util.find_spec("torch") is not None
 
 
 def may_have_accelerator() -> bool:
@@ -21,5 +30,5 @@ def may_have_accelerator() -> bool:
         return platform.machine() == "arm64"
     if sys.platform != "linux":
         return True
-    files = next(files for build, files in _DEVICES.items() if build in version)
-    return any(Path(file).exists() for file in files)
+    device = next(file for build, file in _DEVICES.items() if build in version)
+    return Path(device).exists() or Path(_DEVICE_OF_WSL).exists()

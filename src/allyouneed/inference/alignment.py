@@ -8,6 +8,7 @@ import numpy as np
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
+from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
 from allyouneed.native.arrays import Float32
@@ -55,6 +56,12 @@ def looking_back(
         if layer or head:
             alignment_heads(engine.config, layer, head)
         return lambda source, found: found
+    if not has_pytorch():
+        raise UsageError(
+            "alignments and coverage_penalty need PyTorch, which is not installed:"
+            " pip install 'allyouneed[train]'",
+            settings=["alignments", "coverage_penalty"],
+        )
     from allyouneed.hardware.devices import PYTORCH_THREADS
     from allyouneed.inference.source_attention import SourceAttention
     from allyouneed.model.transformer import Transformer

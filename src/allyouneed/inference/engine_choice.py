@@ -38,13 +38,13 @@ def build_engine(
         raise UsageError(f"precision {precision}: take {', '.join(known)}", settings=["precision"])
     unknown = unknown_part(model)
     if unknown is None and precision in available() and _is_on_cpu(model):
-        if not isinstance(model, StoredModel):
-            return NativeEngine(model, precision, threads, shortlist)
         try:
-            model.require_finite()
+            if isinstance(model, StoredModel):
+                model.require_finite()
             return NativeEngine(model, precision, threads, shortlist)
         except MisfitError:
-            model.module.eval()  # building it raises an error that says all that is wrong
+            if isinstance(model, StoredModel):
+                _ = model.module  # raises an error that says all that is wrong
             raise
     if precision == "int8" and unknown is not None:
         raise UsageError(

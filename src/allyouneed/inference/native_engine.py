@@ -47,7 +47,7 @@ class NativeEngine(Engine):
     `form` is the precision of products, keys and values.
 
     Raises:
-        MisfitError: The weights do not fit the architecture, or are not finite.
+        MisfitError: The weights do not fit the architecture.
     """
 
     def __init__(
@@ -66,7 +66,6 @@ class NativeEngine(Engine):
         self._cross_key_values = packer.memory_maps()
         self._source_tables, self.target_tables = packer.positions("source"), packer.positions("target")
         self._output, self._bias = packer.matrix("output"), packer.output_bias()
-        self._output_name = packer.matrix_name("output")
         packer.require_all_taken()
 
     @property
@@ -87,9 +86,7 @@ class NativeEngine(Engine):
     @cached_property
     def project(self) -> PackedLinear:
         """The projection to all tokens."""
-        packed = self._pack_tokens(slice(None))
-        self._model.release(self._output_name)
-        return packed
+        return self._pack_tokens(slice(None))
 
     def projection_to_all(self) -> InPlaceLinear | None:
         """Make a decoding's projection to all tokens, its largest matrix by far; None with a shortlist."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from allyouneed.config.model import TYING, ModelConfig, Role
 from allyouneed.inference.stored_model import MisfitError, StoredModel
 from allyouneed.model.position_tables import SINUSOIDS, alibi_slopes, rotations
-from allyouneed.native.arrays import aligned
+from allyouneed.native.arrays import aligned, copied
 from allyouneed.native.attention_kernels import Heads
 from allyouneed.native.linear import PackedLinear
 from allyouneed.native.stack import (
@@ -59,7 +59,7 @@ class Packer:
     def __init__(self, model: StoredModel, form: str, threads: int) -> None:
         self.config, self._model, self._form, self._threads = model.config, model, form, threads
         self._left = set(model.weights)
-        self._matrices = TYING[model.config.tied_embeddings]
+        self._names, self._matrices = TYING[model.config.tied_embeddings], dict[str, NDArray[np.float32]]()
 
     @property
     def cross_heads(self) -> Heads:
@@ -67,19 +67,24 @@ class Packer:
         return self._heads()
 
     def matrix(self, role: Role) -> NDArray[np.float32]:
-        """The embeddings of a side, or the projection to the vocabulary (vocab, d_model)."""
-        sizes = {"source": self.config.source_vocab_size}
-        size = sizes.get(role, self.config.target_vocab_size)
-        return self._take(self.matrix_name(role), size, self.config.d_model)
+        """The embeddings of a side, or the projection to the vocabulary (vocab, d_model).
 
-    def matrix_name(self, role: Role) -> str:
-        """The name of the weights of `matrix`."""
-        return f"embeddings.matrices.{self._matrices[role]}"
+        It is read again and again, so it is copied: nothing that happens to a mapped file must change it.
+        """
+        name = f"embeddings.matrices.{self._names[role]}"
+        if name not in self._matrices:
+            sizes = {"source": self.config.source_vocab_size}
+            size = sizes.get(role, self.config.target_vocab_size)
+            self._matrices[name] = copied(self._take(name, size, self.config.d_model))
+            self._model.release(name)
+        return self._matrices[name]
 
     def output_bias(self) -> NDArray[np.float32] | None:
         """The bias of the logits, if there is one."""
         config = self.config
-        return self._take("embeddings.bias", config.target_vocab_size) if config.output_bias else None
+        if not config.output_bias:
+            return None
+        return copied(self._take("embeddings.bias", config.target_vocab_size))
 
     def stack(self, role: Role) -> PackedStack:
         """Pack the encoder, of role "source", or the decoder."""
@@ -113,10 +118,10 @@ class Packer:
         """The tables of a side."""
         config, name, learned, space = self.config, f"{role}_positions", None, None
         if role == "source" and config.target_space:
-            space = self._take(f"{name}.spaces", _NUM_SPACES, config.d_model)[0]
+            space = self._take(f"{name}.spaces", _NUM_SPACES, config.d_model)[0].copy()
             name = f"{name}.positions"
         if config.positions == "learned":
-            learned = self._take(f"{name}.weight", config.max_positions, config.d_model)
+            learned = copied(self._take(f"{name}.weight", config.max_positions, config.d_model))
         return PositionTables(config, learned, space)
 
     def require_all_taken(self) -> None:

@@ -34,15 +34,21 @@ class StoredModel:
 
     @cached_property
     def module(self) -> "EncoderDecoder":
-        """The model of PyTorch on the CPU, in evaluation mode, read from the file.
+        """The model of PyTorch on the CPU, in evaluation mode, with a copy of the weights.
 
         Raises:
             ModelError: The weights do not fit the architecture, or are not finite.
         """
+        import torch
+
         from allyouneed.model.weights import model_from_weights
         from allyouneed.storage.tensor_files import read_tensors
 
-        return model_from_weights(self.config, read_tensors(self.path), self.path)
+        if all(array.dtype == np.float32 for array in self.weights.values()):
+            weights = {name: torch.from_numpy(array.copy()) for name, array in self.weights.items()}
+        else:
+            weights = read_tensors(self.path)  # NumPy lacks some types, which an error has to name
+        return model_from_weights(self.config, weights, self.path)
 
     @classmethod
     def of(cls, module: "EncoderDecoder") -> Self:

@@ -56,6 +56,11 @@ def aligned(array: NDArray[Any]) -> NDArray[Any]:
     """The array, contiguous from a cache line on; a copy if it is not."""
     if array.flags.c_contiguous and array.ctypes.data % _CACHE_LINE == 0:
         return array
+    return copied(array)
+
+
+def copied(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that is contiguous from a cache line on."""
     copy = empty(*array.shape, dtype=array.dtype)
     copy[...] = array
     return copy

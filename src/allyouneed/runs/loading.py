@@ -142,7 +142,8 @@ def _on_device(checkpoint: Checkpoint, device: "torch.device | str") -> "StoredM
         return stored
     from allyouneed.hardware.devices import usable_device
 
-    return stored.module.to(usable_device(device))
+    usable = usable_device(device)  # before the weights are read
+    return stored.module.to(usable)
 
 
 def model_of(checkpoint: Checkpoint) -> "EncoderDecoder":

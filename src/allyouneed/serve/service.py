@@ -13,6 +13,7 @@ from allyouneed.config.run import SearchSettings
 from allyouneed.data.languages import Detector
 from allyouneed.data.structure import structure_in
 from allyouneed.explorer.page import pack_weights
+from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.awaiting import Admission, WorkThread, all_of, submitted
@@ -277,7 +278,8 @@ class Service:
         tell: Callable[[str], None] | None = None,
         prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
-        keywords = {**options.search, "alignments": options.alignments, "split_sentences": prefix is None}
+        aligns = options.alignments and has_pytorch()
+        keywords = {**options.search, "alignments": aligns, "split_sentences": prefix is None}
         submit = partial(
             queued.submit,
             text,
@@ -287,7 +289,8 @@ class Service:
             tell=tell,
             **cast(TranslateOptions, keywords),
         )
-        return await submitted(submit, len(text), when_queued)
+        # The first alignments of a model load PyTorch and build its module.
+        return await submitted(submit, len(text), when_queued, takes_long=aligns)
 
     async def _load_detector(self, options: RequestOptions) -> None:
         """Load the detector's model, which takes a second, before the event loop would have to."""

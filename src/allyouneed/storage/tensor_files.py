@@ -27,9 +27,9 @@ _TYPES = {
 
 
 class MappedTensors(Mapping[str, NDArray[Any]]):
-    """The arrays of a file, in memory that is mapped from it: processes share it, and must not change it.
+    """The arrays of a file, in memory that is mapped from it, which is read when it is first needed.
 
-    Values of a type that NumPy does not have are bytes; those in bfloat16 are their bits.
+    Values of a type that NumPy does not have are uint8; those in bfloat16 are their bits.
     """
 
     def __init__(self, content: mmap.mmap, header: Mapping[str, Any], start: int) -> None:
