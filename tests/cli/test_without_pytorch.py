@@ -101,7 +101,8 @@ def test_a_server_translates_and_leaves_alignments_out(toy_model: Path) -> None:
         assert process.stderr is not None
         address = next(found[0] for line in process.stderr if (found := re.findall(r"http://[\d.:]+", line)))
         try:
-            for aligned in ({}, {"alignment": []}):  # the page asks for them
+            cases: list[dict[str, list[int]]] = [{}, {"alignment": []}]  # the page asks for alignments
+            for aligned in cases:
                 body = json.dumps(
                     {"text": "sun", "source": "en", "target": "de", "alignments": bool(aligned)}
                 )
