@@ -39,8 +39,6 @@ def build_engine(
     unknown = unknown_part(model)
     if unknown is None and precision in available() and _is_on_cpu(model):
         try:
-            if isinstance(model, StoredModel):
-                model.require_finite()
             return NativeEngine(model, precision, threads, shortlist)
         except MisfitError:
             if isinstance(model, StoredModel):

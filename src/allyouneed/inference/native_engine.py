@@ -47,7 +47,7 @@ class NativeEngine(Engine):
     `form` is the precision of products, keys and values.
 
     Raises:
-        MisfitError: The weights do not fit the architecture.
+        MisfitError: The weights do not fit the architecture, or those of a stored model are not finite.
     """
 
     def __init__(

@@ -130,9 +130,11 @@ class Packer:
             raise MisfitError(min(self._left))
 
     def _take(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """The weights of this name and shape; raises MisfitError if there are none."""
+        """The weights of this name and shape; raises MisfitError if there are none, or not finite ones."""
         array = self._model.weights.get(name)
         if array is None or array.shape != shape or array.dtype != np.float32:
+            raise MisfitError(name)
+        if self._model.must_be_finite and not _is_finite(array):
             raise MisfitError(name)
         self._left.discard(name)
         return array
@@ -186,6 +188,12 @@ class Packer:
     def _norm(self, name: str) -> Norm:
         gains, biases = (self._take(f"{name}.{part}", self.config.d_model) for part in ("weight", "bias"))
         return Norm(gains.copy(), biases.copy(), self.config.layer_norm_epsilon)
+
+
+def _is_finite(array: NDArray[np.float32]) -> bool:
+    """Whether all values are; a sum tells so much faster, but finite values may also overflow in it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(array.sum()) or np.isfinite(array).all())
 
 
 class PositionTables:

@@ -31,6 +31,7 @@ class StoredModel:
     """The file of the weights."""
     release: Callable[[str], None] = lambda name: None
     """Gives the memory of weights back that are not read soon again."""
+    must_be_finite: bool = True
 
     @cached_property
     def module(self) -> "EncoderDecoder":
@@ -54,7 +55,7 @@ class StoredModel:
     def of(cls, module: "EncoderDecoder") -> Self:
         """The settings and the weights of a module on the CPU, which stays its `module`."""
         weights = {name: tensor.detach().float().numpy() for name, tensor in module.state_dict().items()}
-        stored = cls(module.config, weights, Path("the model"))
+        stored = cls(module.config, weights, Path("the model"), must_be_finite=False)
         stored.__dict__["module"] = module
         return stored
 
@@ -65,14 +66,6 @@ class StoredModel:
         from allyouneed.model.dropout import evaluation_mode
 
         return evaluation_mode(self.module.modules())
-
-    def require_finite(self) -> None:
-        """Raise MisfitError if a weight is not finite."""
-        for name, array in self.weights.items():
-            with np.errstate(over="ignore", invalid="ignore"):
-                if not (np.isfinite(array.sum()) or np.isfinite(array).all()):  # a sum tells it faster
-                    raise MisfitError(name)
-            self.release(name)
 
 
 Model: TypeAlias = "EncoderDecoder | StoredModel"

@@ -53,9 +53,10 @@ class TensorDecoding(Decoding):
 
 def for_choosing(logits: Tensor | NDArray[np.float32]) -> Tensor | NDArray[np.float32]:
     """The logits in float32, as NumPy's array where the kernels choose from them: on the CPU."""
-    if isinstance(logits, np.ndarray) or not (logits.is_cpu and library() is not None):
-        return logits if isinstance(logits, np.ndarray) else logits.float()
-    return logits.float().contiguous().numpy()
+    if isinstance(logits, np.ndarray):
+        return logits
+    logits = logits.float()
+    return logits.contiguous().numpy() if logits.is_cpu and library() is not None else logits
 
 
 def choose_on_device(

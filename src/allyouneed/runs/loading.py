@@ -135,15 +135,17 @@ def _load(
 
 def _on_device(checkpoint: Checkpoint, device: "torch.device | str") -> "StoredModel | EncoderDecoder":
     """The model of a checkpoint; that for the CPU needs no PyTorch yet."""
-    stored = StoredModel(
-        checkpoint.config.model, checkpoint.arrays, checkpoint.weights_path, checkpoint.arrays.release
-    )
     if str(device) == "cpu":
-        return stored
+        return _stored(checkpoint)
     from allyouneed.hardware.devices import usable_device
 
     usable = usable_device(device)  # before the weights are read
-    return stored.module.to(usable)
+    return model_of(checkpoint).to(usable)
+
+
+def _stored(checkpoint: Checkpoint) -> StoredModel:
+    weights = checkpoint.arrays
+    return StoredModel(checkpoint.config.model, weights, checkpoint.weights_path, weights.release)
 
 
 def model_of(checkpoint: Checkpoint) -> "EncoderDecoder":
@@ -152,9 +154,7 @@ def model_of(checkpoint: Checkpoint) -> "EncoderDecoder":
     Raises:
         ModelError: The weights do not fit the architecture.
     """
-    from allyouneed.model.weights import model_from_weights
-
-    return model_from_weights(checkpoint.config.model, checkpoint.weights, checkpoint.weights_path)
+    return _stored(checkpoint).module
 
 
 def load_for(path: Path, task: Task) -> Checkpoint:

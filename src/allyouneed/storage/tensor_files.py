@@ -4,6 +4,7 @@ import json
 import mmap
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -66,37 +67,36 @@ def map_tensors(path: Path) -> MappedTensors:
     Raises:
         ModelError: The file is missing, no regular file, larger than any model, or damaged.
     """
-    try:
+    with _damage_told(path):
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
             header, start = _read_header(file)
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         with safe_open(path, "numpy"):  # checks that the places of tensors fit their shapes
-            pass
-        return MappedTensors(content, header, start)
-    except UserError:
-        raise
-    except Exception as error:
-        raise _damaged(path, error) from None
+            return MappedTensors(content, header, start)
 
 
 def read_tensors(path: Path) -> "dict[str, Tensor]":
     """The tensors of a file; raises as `map_tensors`."""
     from safetensors.torch import load
 
-    try:
+    with _damage_told(path):
         with open_regular(path, MAX_WEIGHT_BYTES) as file:
             _read_header(file)
             file.seek(0)
             content = file.read()
         return load(content)  # its errors are no errors of the disk
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Turn the errors of reading a damaged file into a ModelError."""
+    try:
+        yield
     except UserError:
         raise
     except Exception as error:  # safetensors raises its own type, ValueError, KeyError or MemoryError
-        raise _damaged(path, error) from None
-
-
-def _damaged(path: Path, error: Exception) -> ModelError:
-    return ModelError(f"{path}: is not a valid tensor file: {error}; take another copy of {path.parent}")
+        fault = f"is not a valid tensor file: {error}; take another copy of {path.parent}"
+        raise ModelError(f"{path}: {fault}") from None
 
 
 def _read_header(file: BinaryIO) -> tuple[dict[str, Any], int]:
