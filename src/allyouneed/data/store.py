@@ -134,7 +134,7 @@ class StoreSide:
         self.lengths = lengths.astype(np.int32)
 
     def followed_by(self, other: "StoreSide") -> "StoreSide":
-        """These sentences and those of another store."""
+        """Join these sentences with those of another store, which follow."""
         joined, end = copy.copy(self), self._offsets[-1]
         joined._offsets = np.concatenate((self._offsets, other._offsets[1:] + end))
         joined._shards = [*self._shards, *other._shards]

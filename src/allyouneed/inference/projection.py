@@ -33,8 +33,10 @@ class FullProjection:
         """Keep only these sentences."""
 
     def __call__(self, hidden: Any) -> Any:
-        """The logits (sentences, beams, columns) of hidden states (sentences, beams, d_model), until the next
-        call."""
+        """The logits (sentences, beams, columns) of hidden states (sentences, beams, d_model).
+
+        They are valid until the next call.
+        """
         return self._project(hidden)
 
 

@@ -27,6 +27,7 @@ class _Tasks(UserDict[str, Any]):
 
 
 TASKS = _Tasks(dict.fromkeys(_PLACES))
+"""All tasks by name; the first is the default."""
 
 
 def task_named(name: str) -> Task:

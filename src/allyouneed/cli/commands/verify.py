@@ -11,7 +11,7 @@ _READ_OF = {
     "state": ("state.safetensors", "state.json"),
     "shortlist": ("shortlist.safetensors",),
 }
-"""Kind -> files that its readers require. They are listed here because those modules would import torch."""
+"""Kind -> files that its readers require. They are listed here as some of those modules import PyTorch."""
 
 
 def verify(directory: Path, /, *more: Path) -> None:

@@ -35,7 +35,7 @@ def evaluate_parser(
     Raises:
         DataError: There are no trees.
     """
-    from allyouneed.tasks.parsing.parser import NO_PARSE  # which loads PyTorch
+    from allyouneed.tasks.parsing.parser import NO_PARSE
 
     return score_parses(parser, gold, list(results(parse_words(parser, gold, **options), NO_PARSE)))
 
@@ -130,7 +130,7 @@ def _build(
 ) -> "Parser":
     if shortlist is not None:
         raise UsageError("shortlist: is for translators only; leave it out", settings=["shortlist"])
-    from allyouneed.tasks.parsing.parser import Parser  # which loads PyTorch
+    from allyouneed.tasks.parsing.parser import Parser
 
     source, target = units
     assert isinstance(source, Tokenizer | WordFeatures)

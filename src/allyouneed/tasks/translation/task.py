@@ -104,7 +104,7 @@ def _build(
     precision: DecodingPrecision = "float32",
     threads: int = 1,
 ) -> "Translator":
-    # These load PyTorch, which `prepare` does not need.
+    # These take a while to import, and `prepare` does not need them.
     from allyouneed.inference.vocabulary_shortlist import Shortlist
     from allyouneed.tasks.translation.translator import Translator
 
