@@ -80,6 +80,8 @@ def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
         answer = httpx.post(f"{running.address}/api/translate", json=asked).json()
         assert answer["results"][0]["translations"][0]["text"] == "noomo ratso"
         httpx.get(f"{running.address}/moon/star?secret=moon")
+        refused = httpx.post(f"{running.address}/api/translate?secret=moon", json=asked)
+        assert refused.status_code == 422
         os.kill(running.process.pid, signal.SIGTERM)
         code, said = running.end()
     assert code == 0
@@ -87,12 +89,13 @@ def test_it_answers_logs_no_text_and_stops(toy_model: Path) -> None:
     assert [(line["method"], line["path"], line["status"]) for line in lines[:-1]] == [
         ("POST", "/api/translate", 200),
         ("GET", "other", 404),
+        ("POST", "/api/translate", 422),
     ]
     assert set(lines[0]) == set(lines[1]) == FIELDS
     about = [lines[0][name] for name in ("client", "protocol", "direction", "model", "characters", "error")]
     assert about == ["127.0.0.1", "own", "en-de", toy_model.name, 9, None]
     assert lines[-1]["message"].startswith("stopped by SIGTERM after 0:00:")
-    assert lines[-1]["message"].endswith(": 2 requests answered")
+    assert lines[-1]["message"].endswith(": 3 requests answered")
     assert "moon" not in said
     assert "star" not in said.replace("start", "")
 
