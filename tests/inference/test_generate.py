@@ -13,11 +13,12 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engine
-from allyouneed.inference.generate import follow, generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.projection import FullProjection
+from allyouneed.inference.scheduler import Scheduler, Source, alone
 from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import Decoding
-from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.torch_engine import TorchEngine, TransformerDecoding
 from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import END, PADDING, SENTINEL, START, UNKNOWN
@@ -180,12 +181,17 @@ def test_what_is_certain_grows_until_it_is_the_best_output(tiny_model: Any) -> N
     sources = [source for source in random_sources(30) if source]
     prefix = [9, 4, 7]
     found = generate(engine, sources, config, prefixes=itertools.repeat(prefix))
-    for source, [best] in zip(sources, found, strict=True):
-        certain = list(follow(engine, source, config, prefix))
-        assert certain[:3] == [[9], [9, 4], [9, 4, 7]]
-        assert certain[-1] == best.ids
-        assert all(longer[: len(part)] == part for part, longer in itertools.pairwise(certain))
-        assert all(len(part) < len(longer) for part, longer in itertools.pairwise(certain[:-1]))
+    with engine.ready(), Scheduler(Batching()) as scheduler:
+        certain: list[list[int]] = []
+        for source, [best] in zip(sources, found, strict=True):
+            certain.clear()
+            work = alone(Source(source, prefix))
+            scheduler.submit(SearchPlan(engine, config), work, watch=lambda _, ids, __: certain.append(ids))
+            scheduler.work_off()
+            assert certain[:3] == [[9], [9, 4], [9, 4, 7]]
+            assert certain[-1] == best.ids
+            assert all(longer[: len(part)] == part for part, longer in itertools.pairwise(certain))
+            assert all(len(part) < len(longer) for part, longer in itertools.pairwise(certain[:-1]))
 
 
 def test_more_hypotheses_than_beams_are_refused_at_once(tiny_model: Any) -> None:
@@ -231,14 +237,6 @@ def test_a_large_batch_stays_within_learned_positions(tiny_model: Any, build: An
     config = SearchConfig(max_extra_tokens=30, length_normalization="average")
     found = list(generate(build(model), sources, config, batching=Batching(size=40)))
     assert max(len(hypotheses[0].ids) for hypotheses in found) <= 20
-
-
-@pytest.mark.parametrize("settings", [{"sampling": True}, {"coverage_penalty": 0.2}], ids=str)
-def test_what_is_not_certain_before_the_end_cannot_be_followed(
-    tiny_model: Any, settings: dict[str, Any]
-) -> None:
-    with pytest.raises(UsageError, match="cannot be followed with"):
-        next(follow(TorchEngine(tiny_model()), [5], SearchConfig(**settings)))
 
 
 def test_every_source_wants_a_prefix_of_its_own(tiny_model: Any) -> None:

@@ -6,8 +6,8 @@ The queue of searches: who joins, who leaves, what is told and when.
 import itertools
 import random
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any, NoReturn
 
@@ -17,13 +17,13 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.hardware.devices import PyTorchThreads
-from allyouneed.inference.beams import Hypothesis
+from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
-from allyouneed.inference.scheduler import Scheduler, Source, run_in_threads
+from allyouneed.inference.scheduler import Job, Scheduler, Source, alone, run_in_threads
 from allyouneed.inference.search import Decoding
-from allyouneed.inference.search_plan import Batching, Load, SearchPlan, gather, settle
+from allyouneed.inference.search_plan import Batching, Load, SearchPlan
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.symbols import UNKNOWN
 
@@ -79,6 +79,10 @@ VOCAB_SIZE = 11
 CONFIG = SearchConfig(max_extra_tokens=6)
 
 
+def search_of(ids: list[int], prefix: Sequence[int] = ()) -> Job[list[Hypothesis]]:
+    return alone(Source(ids, prefix))
+
+
 def random_sources(num: int, seed: int = 1) -> list[list[int]]:
     draw = random.Random(seed)
     return [[draw.randrange(UNKNOWN, VOCAB_SIZE) for _ in range(draw.randrange(1, 12))] for _ in range(num)]
@@ -126,7 +130,7 @@ def test_many_threads_get_the_same_bits_as_one_call(engine: Engine) -> None:
         def ask(number: int) -> tuple[int, SearchConfig, list[Hypothesis]]:
             config = configs[number % 3]
             plan = SearchPlan(engine, config)  # an equal plan each time
-            future = scheduler.submit(plan, Source(sources[number // 3]))
+            future = scheduler.submit(plan, search_of(sources[number // 3]))
             return number // 3, config, future.result(PATIENCE_SECONDS)
 
         for number, config, found in callers.map(ask, range(180)):
@@ -138,7 +142,7 @@ def test_many_threads_get_the_same_bits_as_one_call(engine: Engine) -> None:
 
 
 def test_the_load_tells_how_much_work_waits_and_who_is_idle(held: Held) -> None:
-    plan, source, num_tokens = SearchPlan(held, CONFIG.replace(beam_size=2)), Source([5] * 9), 20
+    plan, source, num_tokens = SearchPlan(held, CONFIG.replace(beam_size=2)), search_of([5] * 9), 20
     with Scheduler(Batching(workers=2)).start() as scheduler:
         assert scheduler.load() == Load(num_waiting=0, num_done=0, seconds_worked=0.0, num_idle=2)
         first = scheduler.submit(plan, source)
@@ -157,12 +161,12 @@ def test_the_load_tells_how_much_work_waits_and_who_is_idle(held: Held) -> None:
 def test_work_counts_as_far_as_it_has_come_and_no_farther_if_it_is_cancelled(engine: Engine) -> None:
     endless = CONFIG.replace(beam_size=2, min_length=100_000, max_extra_tokens=100_000, max_length=None)
     with Scheduler(Batching()).start() as scheduler:
-        future = scheduler.submit(SearchPlan(engine, endless), Source([5] * 9))
+        future = scheduler.submit(SearchPlan(engine, endless), search_of([5] * 9))
         wait_until(lambda: scheduler.load().num_done == 20)  # the output is longer than the source
         assert scheduler.load().num_waiting == 20
         assert scheduler.load().seconds_worked > 0
         future.cancel()
-        waiting = scheduler.submit(SearchPlan(engine, endless), Source([5] * 30))
+        waiting = scheduler.submit(SearchPlan(engine, endless), search_of([5] * 30))
         waiting.cancel()
         wait_until(lambda: scheduler.load().num_idle)
         assert scheduler.load().num_waiting == 0
@@ -184,7 +188,7 @@ def test_samples_of_a_source_are_one_future(engine: Engine) -> None:
     sources = random_sources(5)
     with Scheduler(Batching(workers=2)).start() as scheduler:
         plan = SearchPlan(engine, config, 7)
-        futures = scheduler.submit_all(plan, map(Source, [*sources, []]))
+        futures = scheduler.submit_all(plan, map(search_of, [*sources, []]))
         found = [future.result(PATIENCE_SECONDS) for future in futures]
     assert found == list(generate(engine, [*sources, []], config, n_best=7))
     assert [len(samples) for samples in found] == [7] * 6
@@ -193,7 +197,7 @@ def test_samples_of_a_source_are_one_future(engine: Engine) -> None:
 def test_a_cancelled_search_leaves_at_the_next_step_and_others_stay_as_they_are(held: Held) -> None:
     sources = random_sources(9)
     with Scheduler(Batching()).start() as scheduler:
-        futures = scheduler.submit_all(SearchPlan(held, CONFIG), map(Source, sources))
+        futures = scheduler.submit_all(SearchPlan(held, CONFIG), map(search_of, sources))
         assert all(future.cancel() for future in futures[::2])
         tokens_left = sum(4 * (len(source) + 1) for source in sources[1::2])
         assert scheduler.num_tokens == tokens_left
@@ -206,7 +210,7 @@ def test_a_cancelled_search_leaves_at_the_next_step_and_others_stay_as_they_are(
 
 def test_when_all_have_left_nothing_is_computed(held: Held) -> None:
     with Scheduler(Batching()).start() as scheduler:
-        future = scheduler.submit(SearchPlan(held, CONFIG.replace(min_length=9)), Source([5] * 9))
+        future = scheduler.submit(SearchPlan(held, CONFIG.replace(min_length=9)), search_of([5] * 9))
         future.cancel()
         held.going.set()
         scheduler.close()
@@ -219,7 +223,7 @@ def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(
     now = 0.0
     monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
     with Scheduler(Batching()).start() as scheduler:
-        plan, source = SearchPlan(held, CONFIG), Source([5, 6])
+        plan, source = SearchPlan(held, CONFIG), search_of([5, 6])
         soon: dict[str, Any] = {"deadline": 1.0}
         late: dict[str, Any] = {"deadline": 3.0}
         overdue, other = (scheduler.submit(plan, source, **when) for when in (soon, late))
@@ -231,14 +235,17 @@ def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(
 
 
 def test_what_is_certain_is_told_and_grows(engine: Engine) -> None:
-    told: list[list[int]] = []
+    told: list[tuple[int, list[int], bool]] = []
     with Scheduler(Batching()).start() as scheduler:
         plan = SearchPlan(engine, SearchConfig(beam_size=2, max_extra_tokens=20))
-        future = scheduler.submit(plan, Source([5, 6, 7], [9, 4]), watch=told.append)
+        future = scheduler.submit(plan, search_of([5, 6, 7], [9, 4]), watch=lambda *each: told.append(each))
         [best] = future.result(PATIENCE_SECONDS)
-    assert told[0][0] == 9
-    assert all(len(part) < len(longer) for part, longer in itertools.pairwise(told))
-    assert all(best.ids[: len(part)] == part for part in told)
+    parts = [ids for _, ids, _ in told]
+    assert parts[0][0] == 9
+    assert all(len(part) < len(longer) for part, longer in itertools.pairwise(parts[:-1]))
+    assert all(best.ids[: len(part)] == part for part in parts)
+    assert [(number, is_all) for number, _, is_all in told] == [(0, False)] * (len(told) - 1) + [(0, True)]
+    assert parts[-1] == best.ids
 
 
 def test_a_failing_batch_fails_alone(engine: TorchEngine, tiny_model: Any) -> None:
@@ -248,8 +255,8 @@ def test_a_failing_batch_fails_alone(engine: TorchEngine, tiny_model: Any) -> No
 
     broken = Broken(tiny_model(3).eval())
     with Scheduler(Batching()).start() as scheduler:
-        bad = [scheduler.submit(SearchPlan(broken, CONFIG), Source([5])) for _ in range(3)]
-        good = [scheduler.submit(SearchPlan(engine, CONFIG), Source([5])) for _ in range(3)]
+        bad = [scheduler.submit(SearchPlan(broken, CONFIG), search_of([5])) for _ in range(3)]
+        good = [scheduler.submit(SearchPlan(engine, CONFIG), search_of([5])) for _ in range(3)]
         for future in bad:
             with pytest.raises(MemoryError, match="no room"):
                 future.result(PATIENCE_SECONDS)
@@ -265,7 +272,7 @@ def test_an_error_while_a_search_is_finished_is_that_of_its_future(
 
     monkeypatch.setattr(SearchPlan, "finished", fail)
     with Scheduler(Batching()).start() as scheduler:
-        futures = [scheduler.submit(SearchPlan(engine, CONFIG), Source([5, 6])) for _ in range(3)]
+        futures = [scheduler.submit(SearchPlan(engine, CONFIG), search_of([5, 6])) for _ in range(3)]
         for future in futures:
             with pytest.raises(MemoryError, match="no room to look back"):
                 future.result(PATIENCE_SECONDS)
@@ -273,15 +280,15 @@ def test_an_error_while_a_search_is_finished_is_that_of_its_future(
 
 def test_closing_finishes_what_was_submitted_or_cancels_it(held: Held) -> None:
     first = Scheduler(Batching(size=1)).start()
-    futures = first.submit_all(SearchPlan(held, CONFIG), map(Source, random_sources(4)))
+    futures = first.submit_all(SearchPlan(held, CONFIG), map(search_of, random_sources(4)))
     held.going.set()
     first.close()
     assert all(future.done() and not future.cancelled() for future in futures)
     with pytest.raises(RuntimeError, match="closed"):
-        first.submit(SearchPlan(held, CONFIG), Source([5]))
+        first.submit(SearchPlan(held, CONFIG), search_of([5]))
     held.going.clear()
     with Scheduler(Batching(size=1)).start() as second:
-        futures = second.submit_all(SearchPlan(held, CONFIG), map(Source, random_sources(4)))
+        futures = second.submit_all(SearchPlan(held, CONFIG), map(search_of, random_sources(4)))
         threading.Timer(0.1, held.going.set).start()
     assert all(future.cancelled() for future in futures[1:])
 
@@ -308,7 +315,7 @@ def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
 
     with Scheduler(Batching(workers=2)) as scheduler:
         plan = SearchPlan(Watched(tiny_model(3).eval()), CONFIG)
-        futures = scheduler.submit_all(plan, map(Source, random_sources(10)))
+        futures = scheduler.submit_all(plan, map(search_of, random_sources(10)))
         scheduler.start()
         assert all(future.result(PATIENCE_SECONDS) for future in futures)
     assert seen == [{5}, {5}]
@@ -325,39 +332,47 @@ def test_where_no_thread_can_start_it_ends_with_that_error(
         list(generate(engine, random_sources(4), CONFIG, batching=Batching(workers=2)))
 
 
-def test_a_gathered_future_has_all_or_fails_with_the_first() -> None:
-    parts: list[Future[int]] = [Future() for _ in range(3)]
-    whole = gather(parts, sum)
-    for number, part in enumerate(parts):
-        assert not whole.done()
-        settle(part, number)
-    assert whole.result(0) == 3
-    parts = [Future() for _ in range(3)]
-    whole = gather(parts, sum)
-    settle(parts[1], failure=OSError("broken"))
-    with pytest.raises(OSError, match="broken"):
-        whole.result(0)
-    assert parts[0].cancelled()
-    settle(parts[2], 1)  # too late, and harmless
-    parts = [Future() for _ in range(3)]
-    whole = gather(parts, lambda numbers: numbers[0] // 0)
-    for part in parts:
-        settle(part, 1)
-    with pytest.raises(ZeroDivisionError):
-        whole.result(0)
+def test_work_of_several_sources_has_one_result(engine: Engine) -> None:
+    sources = [*random_sources(5), []]
+    with Scheduler(Batching(size=2, workers=2)).start() as scheduler:
+        several = Job([Source(source) for source in sources], lambda found: [best.ids for [best] in found])
+        future = scheduler.submit(SearchPlan(engine, CONFIG), several)
+        none = scheduler.submit(SearchPlan(engine, CONFIG), Job([], len))
+        assert future.result(PATIENCE_SECONDS) == [best.ids for [best] in generate(engine, sources, CONFIG)]
+        assert none.result(0) == 0
 
 
-def test_cancelling_the_whole_cancels_the_parts_and_the_other_way_round() -> None:
-    parts: list[Future[int]] = [Future() for _ in range(2)]
-    whole = gather(parts, sum)
-    whole.cancel()
-    assert all(part.cancelled() for part in parts)
-    parts = [Future() for _ in range(2)]
-    whole = gather(parts, sum)
-    parts[0].cancel()
-    with pytest.raises(CancelledError):
-        whole.result(0)
-    assert parts[1].cancelled()
+def test_work_fails_with_the_first_of_its_searches_or_in_the_end(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: SearchPlan, request: SearchRequest, found: list[Hypothesis]) -> list[Hypothesis]:
+        if request.source[0] == 5:
+            raise OSError("broken")
+        return found
+
+    monkeypatch.setattr(SearchPlan, "finished", fail)
+    with Scheduler(Batching(size=1)).start() as scheduler:
+        plan, sources = SearchPlan(engine, CONFIG), [Source([token, 6]) for token in (7, 5, 8)]
+        future = scheduler.submit(plan, Job(sources, len))
+        with pytest.raises(OSError, match="broken"):
+            future.result(PATIENCE_SECONDS)
+        wrong = scheduler.submit(plan, Job(sources[:1], lambda found: len(found) // 0))
+        with pytest.raises(ZeroDivisionError):
+            wrong.result(PATIENCE_SECONDS)
+        assert scheduler.submit(plan, Job(sources[::2], len)).result(PATIENCE_SECONDS) == 2
+        assert scheduler.num_tokens == 0
+
+
+def test_cancelling_work_cancels_all_its_searches(held: Held) -> None:
+    with Scheduler(Batching(size=1, workers=2)).start() as scheduler:
+        sources = [Source(source) for source in random_sources(6)]
+        future = scheduler.submit(SearchPlan(held, CONFIG), Job(sources, len))
+        assert scheduler.num_tokens == sum(4 * (len(source.ids) + 1) for source in sources)
+        assert future.cancel()
+        assert scheduler.num_tokens == 0
+        held.going.set()
+        wait_until(lambda: scheduler.load().num_idle == 2)
+    assert held.num_steps <= 2  # those which had begun
 
 
 def in_another_thread(act: Callable[[], object]) -> bool:
@@ -369,17 +384,20 @@ def in_another_thread(act: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("ending", ["result", "failure", "cancelled"])
-def test_who_is_told_of_the_whole_may_wait_for_threads_that_end_other_parts(ending: str) -> None:
-    parts: list[Future[int]] = [Future() for _ in range(2)]
-    whole, ended = gather(parts, sum), []
-    whole.add_done_callback(lambda _: ended.append(in_another_thread(lambda: settle(parts[1], 1))))
-    if ending == "cancelled":
-        parts[0].cancel()
-    elif ending == "failure":
-        settle(parts[0], failure=OSError("broken"))
-    else:
-        settle(parts[1], 1)
-        settle(parts[0], 1)
+def test_who_is_told_of_the_end_may_wait_for_threads_that_use_the_scheduler(held: Held, ending: str) -> None:
+    ended: list[bool] = []
+    with Scheduler(Batching()).start() as scheduler:
+        plan = SearchPlan(held, CONFIG)
+        join: Callable[[list[list[Hypothesis]]], int] = (lambda _: 1 // 0) if ending == "failure" else len
+        future = scheduler.submit(plan, Job([Source([5, 6]), Source([7])], join))
+        other = search_of([8])
+        future.add_done_callback(
+            lambda _: ended.append(in_another_thread(lambda: scheduler.submit(plan, other)))
+        )
+        if ending == "cancelled":
+            future.cancel()
+        held.going.set()
+        wait_until(lambda: bool(ended))
     assert ended == [True]
 
 
@@ -389,7 +407,7 @@ def test_who_is_told_of_a_deadline_may_wait_for_threads_that_use_the_scheduler(
     now = 0.0
     monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
     with Scheduler(Batching(size=1)).start() as scheduler:
-        plan, source, ended = SearchPlan(held, CONFIG), Source([5, 6]), []
+        plan, source, ended = SearchPlan(held, CONFIG), search_of([5, 6]), []
         limits: list[dict[str, Any]] = [{}, {"deadline": 1.0}, {"deadline": 2.0}, {"deadline": 3.0}]
         first, *others = (scheduler.submit(plan, source, **limit) for limit in limits)
         for future in others:

@@ -38,6 +38,8 @@ class TextPart(NamedTuple):
     """White space between the part before, or the beginning of the text, and this one."""
     kept: str = ""
     """The part, with the symbol for its language, if it has no letters and so is its own translation."""
+    repeats_symbol: bool = False
+    """Whether it begins with a symbol for a language only because the part before it does."""
 
 
 class Divided(NamedTuple):

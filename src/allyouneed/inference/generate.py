@@ -2,15 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice, repeat
+from itertools import repeat
+from typing import TypeVar
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.errors import UsageError
-from allyouneed.inference.beams import Hypothesis, SearchRequest
+from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.scheduler import Scheduler, Source
+from allyouneed.inference.scheduler import Job, Scheduler, Source, alone
 from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.selection import Constraint
+
+Result = TypeVar("Result")
 
 
 def generate(
@@ -39,55 +41,39 @@ def generate(
         UsageError: `n_best` exceeds the beam size, or the model lacks the attention that `config` requests.
     """
     plan = SearchPlan(engine, config, n_best, constraint)
+    return carry_out(plan, map(alone, _paired(sources, prefixes)), batching)
 
-    def of_window(window: list[Source]) -> list[list[Hypothesis]]:
-        longest_first = sorted(range(len(window)), key=lambda index: -len(window[index].ids))
-        workers = min(batching.workers, max(1, len(window) * plan.num_samples))
-        with engine.ready(), Scheduler(replace(batching, workers=workers)) as scheduler:
-            futures = scheduler.submit_all(plan, [window[index] for index in longest_first])
+
+def carry_out(plan: SearchPlan, jobs: Iterable[Job[Result]], batching: Batching) -> Iterator[Result]:
+    """Yield the results of jobs, in order and in constant memory.
+
+    Args:
+        plan: How sources are searched.
+        jobs: Any number of jobs, read ahead to search the longest sources first.
+        batching: Limits on the work computed at once.
+    """
+    remaining = iter(jobs)
+    while window := list(_window(remaining, batching.window_sentences // plan.num_samples)):
+        num_searches = sum(len(each.sources) for each in window) * plan.num_samples
+        workers = min(batching.workers, max(1, num_searches))
+        with plan.engine.ready(), Scheduler(replace(batching, workers=workers)) as scheduler:
+            futures = scheduler.submit_all(plan, window)
             if workers == 1:
                 scheduler.work_off()
             else:
                 scheduler.start()
-            found = {index: future.result() for index, future in zip(longest_first, futures, strict=True)}
-        return [found[index] for index in range(len(window))]
-
-    remaining = _paired(sources, prefixes)
-    window_sentences = max(1, batching.window_sentences // plan.num_samples)
-    windows = iter(lambda: list(islice(remaining, window_sentences)), [])
-    return chain.from_iterable(map(of_window, windows))
+            results = [future.result() for future in futures]
+        yield from results
 
 
-def follow(
-    engine: Engine, source: Sequence[int], config: SearchConfig, prefix: Sequence[int] = ()
-) -> Iterator[list[int]]:
-    """Yield the growing prefix of the best output that can no longer change, and finally the whole output.
-
-    Args:
-        engine: A model, or an ensemble.
-        source: Token ids without end symbol, at least one.
-        config: Search settings, without sampling or a coverage penalty.
-        prefix: Token ids that the output begins with.
-
-    Raises:
-        UsageError: `config` sets sampling or a coverage penalty; raised by the first `next`.
-    """
-    if config.sampling or config.coverage_penalty:
-        raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
-    plan = SearchPlan(engine, config)
-    search, request = plan.start(), plan.request(0, source, prefix)
-    ended: list[tuple[SearchRequest, list[Hypothesis]]] = []
-    certain: list[int] = []
-    while not ended:
-        with engine.ready():  # only while computing, not while suspended
-            if not search.sentences:
-                search.admit([request])
-            ended = search.step()
-        if not ended and len(longer := search.stable_prefix(0)) > len(certain):
-            certain = longer
-            yield certain
-    [(_, found)] = ended
-    yield found[0].ids if found else []
+def _window(remaining: Iterator[Job[Result]], num_sources: int) -> Iterator[Job[Result]]:
+    """The next jobs, with at least `num_sources` sources if there are as many."""
+    num = 0
+    for job in remaining:
+        yield job
+        num += max(1, len(job.sources))
+        if num >= num_sources:
+            return
 
 
 def _paired(sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]]) -> Iterator[Source]:

@@ -1,21 +1,24 @@
-"""Searches sources of many callers in batches that sentences join and leave."""
+"""Carries out the searches of many callers in batches that sentences join and leave."""
 
 import os
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, InvalidStateError, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from itertools import count
+from itertools import chain, count
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.search import BeamSearch
-from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan, gather, settle
+from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan
+
+Result = TypeVar("Result")
 
 
 def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
@@ -38,8 +41,9 @@ def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) ->
             ended.result()
 
 
-Watch = Callable[[list[int]], None]
-"""Called by a worker with the tokens of the output that can no longer change, whenever there are more."""
+Watch = Callable[[int, list[int], bool], None]
+"""Called by a worker, whenever there are more, with the number of a source, the tokens of its output that can
+no longer change, and whether these are all."""
 
 
 _NICENESS = 5
@@ -52,6 +56,19 @@ class Source(NamedTuple):
     """Token ids without end symbol. An empty source gets the empty hypothesis with score 0."""
     prefix: Sequence[int] = ()
     """Token ids that the outputs begin with."""
+
+
+class Job(NamedTuple, Generic[Result]):
+    """Sources to be searched for a caller, and what is made of their outputs."""
+
+    sources: Sequence[Source]
+    join: Callable[[list[list[Hypothesis]]], Result]
+    """Makes the result of the hypotheses of each source: best first, or samples as drawn."""
+
+
+def alone(source: Source) -> Job[list[Hypothesis]]:
+    """A job whose result is the hypotheses of a source."""
+    return Job([source], lambda found: found[0])
 
 
 class Scheduler:
@@ -111,56 +128,47 @@ class Scheduler:
     def submit(
         self,
         plan: SearchPlan,
-        source: Source,
+        job: Job[Result],
         *,
         deadline: float | None = None,
         watch: Watch | None = None,
-    ) -> Future[list[Hypothesis]]:
-        """Queue a search; the arguments are those of `submit_all`."""
-        [future] = self.submit_all(plan, [source], deadline=deadline, watch=watch)
-        return future
-
-    def submit_all(
-        self,
-        plan: SearchPlan,
-        sources: Iterable[Source],
-        *,
-        deadline: float | None = None,
-        watch: Watch | None = None,
-    ) -> list[Future[list[Hypothesis]]]:
-        """Queue searches.
+    ) -> Future[Result]:
+        """Queue a job.
 
         Args:
             plan: How the sources are searched.
-            sources: Sources, best sorted by falling length.
-            deadline: Value of `time.monotonic()` after which the searches fail with `TimeoutError`.
-            watch: Function that follows the growing output; not with sampling or a coverage penalty.
+            job: The job.
+            deadline: Value of `time.monotonic()` after which it fails with `TimeoutError`.
+            watch: Function that follows the growing outputs; not with sampling or a coverage penalty.
 
         Returns:
-            For each source, the future of its hypotheses: best first, or samples as drawn. It can be
-            cancelled until it is done.
+            The future of the result, which fails if `join` does. It can be cancelled until it is done.
 
         Raises:
             RuntimeError: The scheduler is closed.
         """
-        tickets: list[_Ticket] = []
-        futures = []
-        for source in sources:
-            of_source = [
-                _Ticket(plan, plan.request(next(self._keys), *source, sample), deadline, watch)
-                for sample in range(plan.num_samples if len(source.ids) else 0)
-            ]
-            tickets += of_source
-            futures.append(_joined([ticket.future for ticket in of_source], plan))
+        pending = _Pending(plan, job, self._keys, deadline, watch)
+        self._queue([pending], pending.tickets)
+        return pending.future
+
+    def submit_all(self, plan: SearchPlan, jobs: Iterable[Job[Result]]) -> list[Future[Result]]:
+        """Queue jobs as by `submit`; the longest sources of all are searched first."""
+        pending = [_Pending(plan, job, self._keys) for job in jobs]
+        tickets = chain.from_iterable(each.tickets for each in pending)
+        self._queue(pending, sorted(tickets, key=lambda ticket: -len(ticket.request.source)))
+        return [each.future for each in pending]
+
+    def _queue(self, jobs: "Sequence[_Pending[Any]]", tickets: "Sequence[_Ticket]") -> None:
         with self._changed:
             if self._closing:
                 raise RuntimeError("the scheduler is closed")
             self._num_tokens += sum(ticket.num_tokens for ticket in tickets)
             self._waiting.extend(tickets)
             self._changed.notify(len(tickets))
-        for ticket in tickets:
-            ticket.future.add_done_callback(partial(self._forget, ticket))
-        return futures
+        for job in jobs:
+            job.future.add_done_callback(partial(self._forget, job.tickets))
+            if not job.tickets:
+                job.finish()
 
     def close(self, *, cancel: bool = False) -> None:
         """Stop the workers when all searches are done, or at the next step if `cancel`."""
@@ -170,7 +178,7 @@ class Scheduler:
             left = list(self._waiting) if cancel else []
             self._changed.notify_all()
         for ticket in left:
-            ticket.future.cancel()
+            ticket.job.future.cancel()
         for thread in self._threads:
             thread.join()
 
@@ -182,13 +190,23 @@ class Scheduler:
     ) -> None:
         self.close(cancel=True)
 
-    def _forget(self, ticket: "_Ticket", future: Future[list[Hypothesis]]) -> None:
+    def _forget(self, tickets: "Sequence[_Ticket]", _: object = None) -> "list[_Pending[Any]]":
+        """Count searches that are over; return the jobs of which none is left."""
+        ended = list[_Pending[Any]]()
         with self._changed:
-            self._num_tokens -= ticket.num_tokens
-            if not (future.cancelled() or future.exception()):
-                self._num_tokens_done += ticket.num_tokens_left
-            if ticket.holder is not None:
-                self._num_held[ticket.holder] -= 1
+            for ticket in tickets:
+                if ticket.is_counted:
+                    continue
+                ticket.is_counted = True
+                self._num_tokens -= ticket.num_tokens
+                if ticket.found:
+                    self._num_tokens_done += ticket.num_tokens_left
+                if ticket.holder is not None:
+                    self._num_held[ticket.holder] -= 1
+                ticket.job.num_open -= 1
+                if not ticket.job.num_open:
+                    ended.append(ticket.job)
+        return ended
 
     def _work(self, number: int, *, until_idle: bool = False) -> None:
         """Search until the scheduler is closed or, with `until_idle`, nothing is left."""
@@ -199,7 +217,8 @@ class Scheduler:
             while not self._stopping and self._has_work(number, batches, until_idle):
                 began = time.monotonic()
                 for plan, batch in list(batches.items()):
-                    batch.step()
+                    for job in self._forget(batch.step()):
+                        job.finish()
                     if not batch.tickets:
                         del batches[plan]
                 left = [ticket for batch in batches.values() for ticket in batch.tickets.values()]
@@ -222,7 +241,7 @@ class Scheduler:
                     continue
             for ticket in taken:  # outside of the lock, as a callback may be called
                 if not ticket.is_over():
-                    batches.setdefault(ticket.plan, _Batch(ticket.plan)).wait(ticket)
+                    batches.setdefault(ticket.job.plan, _Batch(ticket.job.plan)).wait(ticket)
             if batches or not taken:
                 return bool(batches)
 
@@ -234,7 +253,7 @@ class Scheduler:
         while self._waiting:
             ticket = self._waiting[0]
             if not ticket.is_overdue() and not (
-                self._num_held[number] < share and room.admits(ticket.plan, len(ticket.request.source))
+                self._num_held[number] < share and room.admits(ticket.job.plan, len(ticket.request.source))
             ):
                 break
             taken.append(self._waiting.popleft())
@@ -244,53 +263,95 @@ class Scheduler:
         return taken
 
 
+class _Pending(Generic[Result]):
+    """A job in the queue, and the future of its result."""
+
+    def __init__(
+        self,
+        plan: SearchPlan,
+        job: Job[Result],
+        keys: Iterator[int],
+        deadline: float | None = None,
+        watch: Watch | None = None,
+    ) -> None:
+        self.plan, self.deadline, self.watch = plan, deadline, watch
+        self.future: Future[Result] = Future()
+        self._join = job.join
+        self._of_sources = [
+            [
+                _Ticket(self, number, plan.request(next(keys), *source, sample))
+                for sample in range(plan.num_samples if len(source.ids) else 0)
+            ]
+            for number, source in enumerate(job.sources)
+        ]
+        self.tickets = list(chain.from_iterable(self._of_sources))
+        self.num_open = len(self.tickets)
+
+    def finish(self) -> None:
+        """Make the result of the outputs of all sources."""
+        found = [
+            list(chain.from_iterable(ticket.found for ticket in tickets)) or self.plan.without_search()
+            for tickets in self._of_sources
+        ]
+        try:
+            result = self._join(found)
+        except Exception as error:
+            self.fail(error)
+        else:
+            with suppress(InvalidStateError):  # it has been cancelled
+                self.future.set_result(result)
+
+    def fail(self, error: BaseException) -> None:
+        """Fail with an error, unless the job is done."""
+        with suppress(InvalidStateError):
+            self.future.set_exception(error)
+
+
 @dataclass(eq=False)
 class _Ticket:
-    """A search, and the future of its result."""
+    """The search of a source, or of a sample."""
 
-    plan: SearchPlan
+    job: _Pending[Any]
+    number: int
+    """Number of the source in its job."""
     request: SearchRequest
-    deadline: float | None
-    watch: Watch | None
-    future: Future[list[Hypothesis]] = field(default_factory=Future)
+    found: list[Hypothesis] = field(default_factory=list)
     num_certain: int = 0
     holder: int | None = None
     """The worker that searches."""
+    is_counted: bool = False
+    """Whether the search is over, and counted as such."""
 
     def __post_init__(self) -> None:
-        self.num_tokens = self.num_tokens_left = len(self.request.source) * self.plan.beam_size
+        self.num_tokens = self.num_tokens_left = len(self.request.source) * self.job.plan.beam_size
 
     def is_overdue(self) -> bool:
         """Whether nobody waits for the result any more, or should."""
-        return self.future.done() or (self.deadline is not None and time.monotonic() > self.deadline)
+        job = self.job
+        return job.future.done() or (job.deadline is not None and time.monotonic() > job.deadline)
 
     def is_over(self) -> bool:
         """Whether nobody waits for the result any more; from its deadline on, nobody does."""
         if self.is_overdue():
-            settle(self.future, failure=TimeoutError("the deadline of the search has passed"))
-        return self.future.done()
+            self.job.fail(TimeoutError("the deadline of the search has passed"))
+        return self.job.future.done()
 
     def advance(self) -> int:
         """Number of tokens done by a step, as if the output were as long as the source."""
-        num = min(self.plan.beam_size, self.num_tokens_left)
+        num = min(self.job.plan.beam_size, self.num_tokens_left)
         self.num_tokens_left -= num
         return num
 
     def tell(self, certain: list[int]) -> None:
-        if self.watch is not None and len(certain) > self.num_certain:
+        if self.job.watch is not None and len(certain) > self.num_certain:
             self.num_certain = len(certain)
-            self.watch(certain)
+            self.job.watch(self.number, certain, False)
 
-
-def _joined(parts: list[Future[list[Hypothesis]]], plan: SearchPlan) -> Future[list[Hypothesis]]:
-    """The hypotheses of all searches of a source."""
-    if len(parts) == 1:
-        return parts[0]
-    if parts:
-        return gather(parts, lambda found: [each for of_sample in found for each in of_sample])
-    future: Future[list[Hypothesis]] = Future()
-    future.set_result(plan.without_search())
-    return future
+    def end(self, found: list[Hypothesis]) -> None:
+        """Keep the outputs; tell that they are all."""
+        self.found = found
+        if self.job.watch is not None:
+            self.job.watch(self.number, found[0].ids, True)
 
 
 class _Batch:
@@ -317,18 +378,19 @@ class _Batch:
         self._new.append(ticket)
         self.tickets[ticket.request.key] = ticket
 
-    def step(self) -> None:
-        """Extend all hypotheses by one token; tell the results of the searches that are done."""
+    def step(self) -> list[_Ticket]:
+        """Extend all hypotheses by one token; return the searches that are done."""
         try:
-            self._step()
+            return self._step()
         except BaseException as error:
             for ticket in self.tickets.values():
-                settle(ticket.future, failure=error)
+                ticket.job.fail(error)
             self.tickets.clear()
             if not isinstance(error, Exception):
                 raise
+            return []
 
-    def _step(self) -> None:
+    def _step(self) -> list[_Ticket]:
         over = {key for key, ticket in self.tickets.items() if ticket.is_over()}
         for key in over:
             del self.tickets[key]
@@ -337,18 +399,22 @@ class _Batch:
         if admitted := [ticket.request for ticket in self._new if ticket.request.key not in over]:
             self._search.admit(admitted)
         self._new.clear()
+        ended = list[_Ticket]()
         if not self.tickets:
-            return
+            return ended
         for request, found in self._search.step():
             if ticket := self.tickets.get(request.key):
-                settle(ticket.future, self._plan.finished(request, found))
-                del self.tickets[request.key]  # only now, so that an error in `finished` reaches it, too
+                ticket.end(self._plan.finished(request, found))
+                ended.append(ticket)
+        for ticket in ended:  # only now, so that an error in `finished` reaches all of them
+            del self.tickets[ticket.request.key]
         for place, sentence in enumerate(self._search.sentences):
             ticket = self.tickets.get(sentence.key)
-            if ticket is not None and ticket.watch is not None:
+            if ticket is not None and ticket.job.watch is not None:
                 ticket.tell(self._search.stable_prefix(place))
+        return ended
 
     def cancel(self) -> None:
         """Cancel all searches."""
         for ticket in self.tickets.values():
-            ticket.future.cancel()
+            ticket.job.future.cancel()

@@ -2,9 +2,8 @@
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from allyouneed.inference.scheduler import run_in_threads
 from allyouneed.symbols import END
 
 DEFAULT_BATCH_TOKENS = 4_096
-_WINDOW_PAIRS = 4_096
 
 Ids = Sequence[int]
 
@@ -71,22 +69,3 @@ def score_targets(
     with engine.ready():
         run_in_threads(work, workers)
     return [scores[index] for index in range(len(longer))]
-
-
-def score_pairs(
-    engine: Engine,
-    pairs: Iterable[tuple[Ids, Ids] | None],
-    *,
-    batch_tokens: int = DEFAULT_BATCH_TOKENS,
-    workers: int = 1,
-) -> Iterator[TargetScore | None]:
-    """Score a stream of (source, target) pairs in constant memory, as `score_targets` does.
-
-    Pairs are read some thousands ahead and sorted by length; None yields None.
-    """
-    remaining = iter(pairs)
-    while window := list(islice(remaining, _WINDOW_PAIRS)):
-        there = [pair for pair in window if pair is not None]
-        sources, targets = [source for source, _ in there], [target for _, target in there]
-        scores = iter(score_targets(engine, sources, targets, batch_tokens=batch_tokens, workers=workers))
-        yield from (None if pair is None else next(scores) for pair in window)

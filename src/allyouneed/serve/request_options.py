@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allyouneed.config.run import SearchSettings
-from allyouneed.tasks.translation.outputs import Translation
-from allyouneed.tasks.translation.submission import Segment
+from allyouneed.tasks.translation.outputs import Segment, Translation
 
 MOST_BODY_BYTES: Final = 2**20
 MOST_TEXTS: Final = 64

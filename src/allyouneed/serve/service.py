@@ -25,8 +25,7 @@ from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions, Translated, unchanged
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.requests import TranslateOptions
-from allyouneed.tasks.translation.outputs import Translation
-from allyouneed.tasks.translation.submission import QueuedTranslator, TranslatedText
+from allyouneed.tasks.translation.outputs import TranslatedText, Translation
 from allyouneed.tasks.translation.translator import Translator
 
 Result = TypeVar("Result")
@@ -153,16 +152,16 @@ class Service:
         if not (names := self._router.route(text, options).direction.models):
             return unchanged(text, "").translations
         [*before, name] = names
-        queued = self._queued(name)  # once: the model may be replaced meanwhile, by one with other ids
+        last = self._translator(name)  # once: the model may be replaced meanwhile, by one with other ids
 
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
             steps = await self._steps(before, text, options, when_queued)
             passed = steps[-1].translations[0].text if steps else text
-            continuations = partial(queued.continuations, passed, options.prefix, _ALTERNATIVES)
-            submit = partial(continuations, deadline=self._deadline())
+            seek_next = partial(last.continuations, self._scheduler, passed, options.prefix)
+            submit = partial(seek_next, _ALTERNATIVES, deadline=self._deadline())
             begun = await submitted(submit, len(passed), when_queued)
             asked = replace(options, alignments=options.alignments and not before, n_best=1)
-            return await all_of([self._step(queued, passed, asked, prefix=ids) for ids in begun])
+            return await all_of([self._step(last, passed, asked, prefix=ids) for ids in begun])
 
         self.require_room()
         with self._expecting([text], _ALTERNATIVES * self._beam_size([name], options)) as [when_queued]:
@@ -241,7 +240,7 @@ class Service:
         passed = steps[-1].translations[0].text if steps else text
         # after others, no alignments, as they would not be with the text
         asked = replace(options, alignments=options.alignments and not before)
-        made = await self._step(self._queued(last), passed, asked, when_queued, tell)
+        made = await self._step(self._translator(last), passed, asked, when_queued, tell)
         steps.append(made)
         structure = structure_in(text)
         told = [f"the text {structure}, which is translated as words"] if structure else []
@@ -265,13 +264,13 @@ class Service:
         made: list[TranslatedText] = []
         for name in names:
             asked = RequestOptions(search=options.search)
-            made.append(await self._step(self._queued(name), text, asked, when_queued))
+            made.append(await self._step(self._translator(name), text, asked, when_queued))
             text = made[-1].translations[0].text
         return made
 
     async def _step(
         self,
-        queued: QueuedTranslator,
+        translator: Translator,
         text: str,
         options: RequestOptions,
         when_queued: WhenQueued = lambda: None,
@@ -281,7 +280,8 @@ class Service:
         aligns = options.alignments and has_pytorch()
         keywords = {**options.search, "alignments": aligns, "split_sentences": prefix is None}
         submit = partial(
-            queued.submit,
+            translator.submit,
+            self._scheduler,
             text,
             prefix=options.prefix if prefix is None else prefix,
             n_best=options.n_best,
@@ -297,10 +297,10 @@ class Service:
         if options.source == AUTO:
             await asyncio.to_thread(self._detector.load)
 
-    def _queued(self, name: str) -> QueuedTranslator:
+    def _translator(self, name: str) -> Translator:
         translator = self.models[name].loaded
         assert isinstance(translator, Translator)
-        return translator.on(self._scheduler)
+        return translator
 
     def _parser(self, name: str | None) -> Parser:
         for model in self.models.values():

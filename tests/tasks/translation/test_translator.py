@@ -15,9 +15,10 @@ from tests.packages import require_packages
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
-from allyouneed.config.run import DataConfig, RunConfig
+from allyouneed.config.run import DataConfig, RunConfig, SearchConfig
 from allyouneed.data.lines import read_lines
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.sentences import Divided, TextPart
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.model.architectures import build_model
@@ -30,8 +31,7 @@ from allyouneed.tasks.requests import Answer, Failure, TranslateOptions, Transla
 from allyouneed.tasks.translation.outputs import (
     TranslatedPart,
     Translation,
-    growing_texts,
-    join_lines,
+    TranslationMaker,
     join_parts,
 )
 from allyouneed.tasks.translation.task import evaluate
@@ -286,16 +286,17 @@ def test_parts_without_a_space_between_them_are_one_word_of_alignments() -> None
 def test_the_symbol_for_a_language_that_every_part_begins_with_counts_once_in_alignments() -> None:
     parts = [
         TranslatedPart(
-            [Translation("x y", -1.0, ["x"], [-1.0], [(0, 0), (1, 0), (2, 1)])], f">>fra<< {source}", 1
+            [Translation("x y", -1.0, ["x"], [-1.0], [(0, 0), (1, 0), (2, 1)])],
+            f">>fra<< {source}",
+            int(number > 0),
         )
-        for source in ("one two", "three four", "five six")
+        for number, source in enumerate(("one two", "three four", "five six"))
     ]
     [whole] = join_parts(parts, ["", " ", " ", ""])
     assert whole.alignment is not None
     assert [pair for pair in whole.alignment if pair[0]] == [(1, 0), (2, 1), (3, 2), (4, 3), (5, 4), (6, 5)]
-    [lines] = join_lines(
-        [parts, [TranslatedPart(parts[0].translations, "seven eight nine")]], [["", " ", " ", ""], ["", ""]]
-    )
+    next_line = TranslatedPart(parts[0].translations, "seven eight nine")
+    [lines] = join_parts([*parts, next_line], ["", " ", " ", "\n", ""])
     assert lines.alignment is not None
     assert lines.alignment[-3:] == [(7, 6), (8, 6), (9, 7)]
 
@@ -542,13 +543,16 @@ def test_only_the_first_part_of_a_text_begins_with_its_prefix(toy_model: Path) -
         assert translation.text.startswith(prefix) or not text
 
 
-def test_a_half_character_is_not_followed() -> None:
-    tokenizer = Tokenizer.train([], "byte", 261)
+def test_a_half_character_is_not_told() -> None:
+    tokenizer, told = Tokenizer.train([], "byte", 261), list[str]()
     ids = tokenizer.encode("für ö")
-    prefixes = [ids[:n] for n in range(len(ids) + 1)]
-    assert list(growing_texts(tokenizer, prefixes)) == ["f", "fü", "für", "für ", "für ö"]
-    assert list(growing_texts(tokenizer, prefixes[:3])) == ["f", "f\ufffd"], "cut there"
-    assert list(growing_texts(tokenizer, [[]])) == [""]
+    maker = TranslationMaker(tokenizer, tokenizer, "de", SearchConfig(), 1)
+    watch = maker.watch(Divided([TextPart([7])]), told.append)
+    for num in range(len(ids)):
+        watch(0, ids[:num], False)
+    assert told == ["f", "fü", "für"]
+    watch(0, ids, True)
+    assert told[3:] == ["für ö"]
 
 
 def test_each_text_has_a_target_or_none(toy_model: Path) -> None:

@@ -5,9 +5,9 @@ import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import cache, cached_property
-from itertools import count, tee
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from functools import cache, cached_property, partial
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import Batch, Config, Workers, takes
@@ -16,9 +16,9 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
-from allyouneed.inference.generate import generate
-from allyouneed.inference.scheduler import Scheduler, Source
-from allyouneed.inference.search_plan import Batching, SearchPlan, gather
+from allyouneed.inference.generate import carry_out, generate
+from allyouneed.inference.scheduler import Job, Scheduler, Source
+from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.selection import Constraint
 from allyouneed.inference.stored_model import Model
 from allyouneed.symbols import UNKNOWN
@@ -31,9 +31,9 @@ from allyouneed.tasks.parsing.word_features import WordFeatures, as_shown
 from allyouneed.tasks.requests import (
     Answer,
     Failure,
-    Id,
     ParseRequest,
     TextOrWords,
+    answered,
     combined_search,
     encoded_or_failure,
     require_all,
@@ -42,6 +42,8 @@ from allyouneed.tasks.requests import (
 
 if TYPE_CHECKING:
     from allyouneed.tasks.attention_maps import Attention, Pieces
+
+Result = TypeVar("Result")
 
 _TYPEWRITTEN = str.maketrans({"“": "``", "”": "''", "‘": "` ", "’": "'", "—": "--", "–": "--", "…": "..."})
 """The Treebank has no other quotes and dashes. NLTK splits them off, and tells opening from closing quotes by
@@ -120,14 +122,6 @@ class ParseOptions(SearchSettings, total=False):
     workers: int | None
 
 
-class _Encoded(NamedTuple):
-    """A request as words, and as the ids of their sub-words."""
-
-    id: Id
-    words: list[str]
-    ids: list[int]
-
-
 class Parser:
     """A model or an ensemble that parses. Made by `load`.
 
@@ -146,7 +140,7 @@ class Parser:
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
         models = model if isinstance(model, Sequence) else [model]
-        self.engine, self._workers = build_engines(models, precision, threads)
+        self.engine, self._jobers = build_engines(models, precision, threads)
         """The engine, or the ensemble, that decodes."""
         self._tokenizer = tokenizer
         self._last_constraint: tuple[object, Constraint] | None = None  # and the limits that it is for
@@ -166,8 +160,8 @@ class Parser:
         """
         if isinstance(sentences, str):
             raise TypeError("a single sentence; put it in a list: [sentence]")
-        answers = self._answers(self._numbered(sentences), options)
-        return [answer.result for answer in require_all(answers, "sentence")]
+        jobs = require_all(map(self._job, map(ParseRequest, count(1), sentences)), "sentence")
+        return [answer.result for answer in self._carried_out(jobs, options)]
 
     @takes(ParseConfig, SearchConfig)
     def answer(
@@ -184,7 +178,7 @@ class Parser:
         Raises:
             UsageError: An option is unknown or out of range, or there is text to be split and no NLTK.
         """
-        return self._answers(map(self._encoded, requests), options)
+        return self._carried_out((answered(self._job(request)) for request in requests), options)
 
     def submit(
         self, scheduler: Scheduler, sentence: TextOrWords, *, deadline: float | None = None
@@ -197,9 +191,9 @@ class Parser:
             DataError: The sentence is not Unicode, or too long.
             UsageError: There is text to be split and no NLTK.
         """
-        words, ids = self._encode(sentence)
-        future = scheduler.submit(self._plan, Source(ids), deadline=deadline)
-        return gather([future], lambda found: self._parse(words, found[0][0]))
+        words, ids = self._encode(ParseRequest("", sentence))
+        job = Job([Source(ids)], lambda found: self._parse(words, found[0][0]))
+        return scheduler.submit(self._plan, job, deadline=deadline)
 
     @cached_property
     def _plan(self) -> SearchPlan:
@@ -242,14 +236,15 @@ class Parser:
         model, config = only_model(self.engine.models), self.config.search
         if trees is not None:
             require_one_each("sentences", sentences, "trees", trees)
-        encoded = [(each.words, each.ids) for each in self._numbered(sentences)]
+        requests = map(ParseRequest, count(1), sentences)
+        encoded = list(require_all(map(partial(encoded_or_failure, self._encode), requests), "sentence"))
         if trees is None:
             found = generate(
                 self.engine,
                 (ids for _, ids in encoded),
                 config,
                 constraint=self._constraint(config),
-                batching=Batching(workers=self._workers),
+                batching=Batching(workers=self._jobers),
             )
             written: Iterator[list[int]] = (hypotheses[0].ids for hypotheses in found)
         else:
@@ -298,36 +293,27 @@ class Parser:
             raise too_long_error(len(ids), positions - 1)
         return ids
 
-    def _numbered(self, sentences: Iterable[TextOrWords]) -> Iterator[_Encoded]:
-        """Each sentence as ids, or a DataError with its number."""
-        return require_all(map(self._encoded, map(ParseRequest, count(1), sentences)), "sentence")
+    def _job(self, request: ParseRequest | Failure) -> Job[Answer[Parse]] | Failure:
+        def encode(request: ParseRequest) -> Job[Answer[Parse]]:
+            words, ids = self._encode(request)
+            return Job([Source(ids)], lambda found: Answer(request.id, self._parse(words, found[0][0])))
 
-    def _encoded(self, request: ParseRequest | Failure) -> _Encoded | Failure:
-        return encoded_or_failure(lambda each: _Encoded(each.id, *self._encode(each.sentence)), request)
+        return encoded_or_failure(encode, request)
 
-    def _answers(
-        self, encoded: Iterable[_Encoded | Failure], options: ParseOptions
-    ) -> Iterator[Answer[Parse] | Failure]:
+    def _carried_out(self, jobs: Iterable[Job[Result]], options: ParseOptions) -> Iterator[Result]:
         own = {name: value for name, value in options.items() if name in ParseConfig.model_fields}
         config = ParseConfig.checked(**own)
         given = {name: v for name, v in options.items() if name not in own and v is not None}
         if idle := [name for name in ("mbr", "alignments") if given.get(name)]:
             raise UsageError(f"{', '.join(idle)}: this is for translations only; leave it out", settings=idle)
         search = combined_search(given, self.config.search)
-        to_parse, to_answer = tee(encoded)
-        found = generate(
-            self.engine,
-            ([] if isinstance(each, Failure) else each.ids for each in to_parse),
-            search,
-            constraint=self._constraint(search) if config.constrained else None,
-            batching=Batching(config.batch_tokens, workers=config.workers or self._workers),
-        )
-        return (
-            each if isinstance(each, Failure) else Answer(each.id, self._parse(each.words, hypotheses[0]))
-            for each, hypotheses in zip(to_answer, found, strict=False)
-        )
+        constraint = self._constraint(search) if config.constrained else None
+        batching = Batching(config.batch_tokens, workers=config.workers or self._jobers)
+        return carry_out(SearchPlan(self.engine, search, constraint=constraint), jobs, batching)
 
-    def _encode(self, sentence: TextOrWords) -> tuple[list[str], list[int]]:
+    def _encode(self, request: ParseRequest) -> tuple[list[str], list[int]]:
+        """The words of a request, and the ids of their sub-words."""
+        sentence = request.sentence
         words = penn_words(sentence) if isinstance(sentence, str) else [unescaped(word) for word in sentence]
         if "" in words:
             raise DataError("an empty word; leave it out")

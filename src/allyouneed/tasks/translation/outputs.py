@@ -1,17 +1,19 @@
 """Translations, made from the hypotheses of a search: texts with scores, samples and parts."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.data.sentences import TextPart, split_symbol
+from allyouneed.data.sentences import Divided, TextPart, split_symbol
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.sampling import rank_by_expected_utility
+from allyouneed.inference.scheduler import Watch
 from allyouneed.language_codes import WITHOUT_SPACES_BETWEEN_SENTENCES, primary_language
 
 CUT = "its translation did not end within the maximum length and was cut"
@@ -48,7 +50,28 @@ class TranslatedPart(NamedTuple):
     translations: list[Translation]
     source: str
     num_repeated: int = 0
-    """Number of words at the beginning that every part of the text has: the symbol for its language."""
+    """Number of words at the beginning, the symbol for a language, that the part before begins with, too."""
+
+
+class Segment(NamedTuple):
+    """A part of a text that was translated separately, most often a sentence."""
+
+    source: str
+    text: str
+    """Best translation of the source."""
+    before: str
+    """White space and line breaks of the text before the translation."""
+
+
+class TranslatedText(NamedTuple):
+    """The translations of a text of any number of lines."""
+
+    translations: list[Translation]
+    """Best first. Line breaks are those of the text."""
+    segments: list[Segment]
+    notices: tuple[str, ...]
+    num_tokens: tuple[int, int]
+    """Number of tokens of the source and of the best translation, without end symbols."""
 
 
 def least_risk(drawn: Sequence[Translation]) -> list[Translation]:
@@ -72,20 +95,6 @@ def join_parts(parts: Sequence[TranslatedPart], separators: Sequence[str]) -> li
         _join(parts, [part.translations[min(rank, len(part.translations) - 1)] for part in parts], separators)
         for rank in ranks
     ]
-
-
-def join_lines(
-    lines: Sequence[Sequence[TranslatedPart]], separators: Sequence[Sequence[str]]
-) -> list[Translation]:
-    """Join the translations of the parts of each line, at least one, and those of the lines by line breaks.
-
-    `separators` stand before each part of a line, and after its last.
-    """
-    whole = []
-    for parts, around in zip(lines, separators, strict=True):
-        words = [part.source.split()[part.num_repeated if place else 0 :] for place, part in enumerate(parts)]
-        whole.append(TranslatedPart(join_parts(parts, around), " ".join(chain(*words))))
-    return join_parts(whole, ["", *["\n"] * (len(lines) - 1), ""])
 
 
 def space_between_sentences(language: str) -> str:
@@ -123,7 +132,7 @@ def _join_alignments(
             if before and len(meet) == len("".join(meet.split())):  # one word goes on
                 num_target_words -= 1
             before = text[-1]
-        repeated = part.num_repeated if number else 0
+        repeated = part.num_repeated
         shift = num_source_words - repeated
         alignment += [
             (i if i < repeated else i + shift, j + num_target_words) for i, j in translation.alignment
@@ -133,48 +142,78 @@ def _join_alignments(
     return alignment
 
 
-def certain_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """The text of the first ids of an output, without a character of which bytes are missing."""
-    return tokenizer.decode(ids).rstrip("\N{REPLACEMENT CHARACTER}")
+class TranslationMaker:
+    """Makes translations from the hypotheses of the parts of texts.
 
-
-def growing_texts(tokenizer: Tokenizer, prefixes: Iterable[list[int]]) -> Iterator[str]:
-    """The texts of growing prefixes of an output, each longer than the one before; finally the whole."""
-    told, ids = "", list[int]()
-    for ids in prefixes:
-        text = certain_text(tokenizer, ids)
-        if len(text) > len(told):
-            told = text
-            yield told
-    if (whole := tokenizer.decode(ids)) != told or not whole:
-        yield whole
-
-
-class PartMaker:
-    """Makes up to `n_best` translations of each part of a text, aligned or ranked as `search` says."""
+    `target_language` is the code of the language of translations; `search` and `n_best` are as in the search.
+    """
 
     def __init__(
-        self, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer, search: SearchConfig, n_best: int
+        self,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        target_language: str,
+        search: SearchConfig,
+        n_best: int,
     ) -> None:
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
+        self._space = space_between_sentences(target_language)
         self._search, self._n_best = search, n_best
 
-    def part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> TranslatedPart:
-        """The translations of a part, best first, or samples as drawn, from the hypotheses for its ids."""
+    def translations(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
+        """Up to `n_best` translations of a text, best first, or samples as drawn."""
+        return join_parts(self._parts(text, found), text.separators(self._space))
+
+    def whole(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> TranslatedText:
+        """The translations of a text, and the segments of the best one."""
+        parts, separators = self._parts(text, found), text.separators(self._space)
+        translations = join_parts(parts, separators)
+        segments, before = list[Segment](), ""
+        for part, separator in zip(parts, separators, strict=False):
+            before += separator
+            if part.source:
+                segments.append(Segment(part.source, part.translations[0].text, before))
+                before = ""
+        notices = (*text.notices, CUT) if translations[0].is_cut else text.notices
+        num_written = sum(token != END_PIECE for token in translations[0].tokens)
+        num_tokens = sum(len(part.ids) for part in text.parts), num_written
+        return TranslatedText(translations, segments, notices, num_tokens)
+
+    def watch(self, text: Divided, tell: Callable[[str], None]) -> Watch:
+        """A function that tells the beginning of the translation that can no longer change, as it grows."""
+        separators, lock = text.separators(self._space), threading.Lock()
+        texts = [self._kept_text(part) for part in text.parts]
+        is_open, told = [bool(part.ids) for part in text.parts], ""
+
+        def watch(number: int, ids: Sequence[int], is_done: bool) -> None:
+            nonlocal told
+            with lock:  # workers may write several parts at the same time
+                if ids:  # of the last character, bytes may be missing
+                    texts[number] = self._target_tokenizer.decode(ids).rstrip("\N{REPLACEMENT CHARACTER}")
+                is_open[number] = not is_done
+                num_certain = is_open.index(True) + 1 if True in is_open else len(texts)
+                certain = "".join(chain(*zip(separators, texts[:num_certain], strict=False))).rstrip()
+                if len(certain) > len(told):
+                    told = certain
+                    tell(told)
+
+        return watch
+
+    def _parts(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> list[TranslatedPart]:
+        return [self._part(part, each) for part, each in zip(text.parts, found, strict=True)]
+
+    def _part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> TranslatedPart:
         source = part.kept or self._source_tokenizer.decode(part.ids)
-        num_repeated = len(self._source_tokenizer.language_of(source).split())
+        num_before = len(self._source_tokenizer.language_of(source).split())
         if part.kept:
-            return TranslatedPart([self._kept(self.kept_text(part), num_repeated)], source, num_repeated)
-        translations = [self._translation(part.ids, each) for each in hypotheses]
-        if self._search.mbr is not None:
-            translations = least_risk(translations)[: self._n_best]
-        return TranslatedPart(translations, source, num_repeated)
+            translations = [self._kept(self._kept_text(part), num_before)]
+        else:
+            translations = [self._translation(part.ids, each) for each in hypotheses]
+            if self._search.mbr is not None:
+                translations = least_risk(translations)[: self._n_best]
+        return TranslatedPart(translations, source, num_before if part.repeats_symbol else 0)
 
-    def certain_text(self, ids: Sequence[int]) -> str:
-        """The text of the first ids of a translation; see `certain_text`."""
-        return certain_text(self._target_tokenizer, ids)
-
-    def kept_text(self, part: TextPart) -> str:
+    def _kept_text(self, part: TextPart) -> str:
         """The text of a part that stays as it is; empty for another."""
         return split_symbol(self._source_tokenizer, part.kept)[1]
 

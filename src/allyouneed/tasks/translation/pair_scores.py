@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import tee
-from typing import NamedTuple, cast
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,12 +11,14 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.scoring import score_pairs
+from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import length_penalty
 from allyouneed.tasks.requests import Answer, Failure, Id, ScoreRequest
 from allyouneed.tasks.translation.outputs import END_PIECE
 
 Encode = Callable[[str], list[int]]
+
+_WINDOW_PAIRS = 4_096
 
 
 class EncodedPair(NamedTuple):
@@ -53,14 +55,16 @@ def answer_pairs(
 
     The length penalty of `config` divides the scores; `workers` batches are computed at the same time.
     """
-    to_score, to_answer = tee(pairs)
-    ids = (None if isinstance(pair, Failure) else (pair.source, pair.target) for pair in to_score)
-    scores = score_pairs(engine, ids, workers=workers)
-    for score, pair in zip(scores, to_answer, strict=True):
-        if isinstance(pair, Failure) or score is None:
-            yield cast(Failure, pair)  # only failures have no score
-        else:
-            tokens = [*target_tokenizer.pieces(pair.target), END_PIECE]
+    remaining = iter(pairs)
+    while window := list(islice(remaining, _WINDOW_PAIRS)):  # read ahead, to be sorted by length
+        there = [pair for pair in window if isinstance(pair, EncodedPair)]
+        sources, targets = [pair.source for pair in there], [pair.target for pair in there]
+        scores = iter(score_targets(engine, sources, targets, workers=workers))
+        for pair in window:
+            if isinstance(pair, Failure):
+                yield pair
+                continue
+            score, tokens = next(scores), [*target_tokenizer.pieces(pair.target), END_PIECE]
             penalty = float(length_penalty(np.array(len(tokens)), config))
             found = PairScore(score.log_prob, score.log_prob / penalty, tokens, score.token_log_probs)
             yield Answer(pair.id, found)

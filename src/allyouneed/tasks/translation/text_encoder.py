@@ -1,8 +1,6 @@
-"""Texts as token ids within the limits of a model, part by part, and the translations of the parts joined."""
+"""Encodes texts as token ids, part by part, within the limits of a model."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import is_blank
@@ -18,13 +16,7 @@ from allyouneed.data.sentences import (
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError
-from allyouneed.tasks.requests import Answer, Failure, Id, TranslateConfig
-from allyouneed.tasks.translation.outputs import (
-    TranslatedPart,
-    Translation,
-    join_parts,
-    space_between_sentences,
-)
+from allyouneed.tasks.requests import TranslateConfig
 
 MAX_TOKENS = 1_024
 """Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
@@ -95,10 +87,21 @@ class TextEncoder:
             for begin, length, ids in pieces:
                 before, end = text[end : start + begin], start + begin + length
                 kept = "" if ids else symbol + text[start + begin : end]
-                parts.append(TextPart([*first, *ids] if ids else [], before, kept))
+                parts.append(TextPart([*first, *ids] if ids else [], before, kept, bool(symbol and parts)))
         if not config.split_sentences:  # white space around a text is the model's to write
             return Divided([parts[0]._replace(before=""), *parts[1:]], "", tuple(notices))
         return Divided(parts, text[end:], tuple(notices))
+
+    def divide_lines(self, text: str, config: TranslateConfig) -> Divided:
+        """The parts of a text of any number of lines, each divided as by `divide`; line breaks are kept."""
+        parts, notices, before = list[TextPart](), list[str](), ""
+        for line in text.split("\n"):
+            divided = self.divide(line, config)
+            first, *others = divided.parts
+            parts += [first._replace(before=before + first.before), *others]
+            notices += divided.notices
+            before = divided.after + "\n"
+        return Divided(parts, before[:-1], tuple(notices))
 
     def _fitting(self, text: str, num_before: int, *, cut: bool) -> tuple[list[Piece], list[str]]:
         """The pieces of a sentence, or of a whole text, that fit, and messages about a cut."""
@@ -131,37 +134,3 @@ class TextEncoder:
         if len(ids) > self.max_tokens:
             raise too_long_error(len(ids), self.max_tokens)
         return ids
-
-
-class EncodedText(NamedTuple):
-    """A request as token ids, without end symbols."""
-
-    id: Id
-    divided: Divided
-    prefix: list[int]
-    """Prefix of the translation of the first part that is searched."""
-
-
-def parts_of(encoded: Iterable[EncodedText | Failure]) -> Iterator[tuple[TextPart, list[int]]]:
-    """Each part of each text, with the prefix of its translation; a failure has an empty part."""
-    for text in encoded:
-        if isinstance(text, Failure):
-            yield TextPart([]), []
-            continue
-        first = text.divided.first
-        for number, part in enumerate(text.divided.parts):
-            yield part, text.prefix if number == first else []
-
-
-def joined_answers(
-    encoded: Iterable[EncodedText | Failure], translated: Iterator[TranslatedPart], language: str
-) -> Iterator[Answer[list[Translation]] | Failure]:
-    """The answer to each text, from the translations of its parts in the order of `parts_of`."""
-    space = space_between_sentences(language)
-    for text in encoded:
-        if isinstance(text, Failure):
-            next(translated)
-            yield text
-        else:
-            parts = list(islice(translated, len(text.divided.parts)))
-            yield Answer(text.id, join_parts(parts, text.divided.separators(space)), text.divided.notices)

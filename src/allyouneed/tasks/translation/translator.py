@@ -1,20 +1,23 @@
 """Translates raw text to raw text (paper 5 and 6.1)."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
-from itertools import count, tee
-from typing import TYPE_CHECKING, Literal, Unpack
+from itertools import count
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, cast
 
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import require_counts, takes
-from allyouneed.data.lines import is_blank
-from allyouneed.data.sentences import lost_sentences
+from allyouneed.data.sentences import Divided, lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
+from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
-from allyouneed.inference.generate import follow, generate
-from allyouneed.inference.scheduler import Scheduler
-from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.generate import carry_out, generate
+from allyouneed.inference.scheduler import Job, Scheduler, Source
+from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.stored_model import Model
 from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.tasks.requests import (
@@ -24,19 +27,23 @@ from allyouneed.tasks.requests import (
     TranslateConfig,
     TranslateOptions,
     TranslationRequest,
+    answered,
     check_n_best,
     configured,
     encoded_or_failure,
     require_all,
     require_one_each,
 )
-from allyouneed.tasks.translation.outputs import PartMaker, Translation, growing_texts
+from allyouneed.tasks.translation.outputs import TranslatedText, Translation, TranslationMaker
 from allyouneed.tasks.translation.pair_scores import EncodedPair, PairScore, answer_pairs, encode_pair
-from allyouneed.tasks.translation.submission import QueuedTranslator
-from allyouneed.tasks.translation.text_encoder import EncodedText, TextEncoder, joined_answers, parts_of
+from allyouneed.tasks.translation.text_encoder import TextEncoder
 
 if TYPE_CHECKING:
     from allyouneed.tasks.attention_maps import Attention
+
+Result = TypeVar("Result")
+
+_LEAST_LOG_PROB = math.log(0.001)
 
 
 class Translator:
@@ -116,9 +123,8 @@ class Translator:
             raise TypeError("a single text; put it in a list: [text]")
         config, search = configured(options, self.config.search)
         requests = map(TranslationRequest, count(1), texts)
-        encoded = require_all(self._encoded(requests, config), "text")
-        answers = self._answers(encoded, n_best, config, search)
-        return (answer.result for answer in require_all(answers, "text"))
+        jobs = require_all(self._jobs(requests, config, search, n_best), "text")
+        return (answer.result for answer in self._carried_out(jobs, config, search, n_best))
 
     @takes(TranslateConfig, SearchConfig)
     def answer(
@@ -142,11 +148,81 @@ class Translator:
             UsageError: An option is unknown, out of range, or has no effect.
         """
         config, search = configured(options, self.config.search)
-        return self._answers(self._encoded(requests, config), n_best, config, search)
+        jobs = map(answered, self._jobs(requests, config, search, n_best))
+        return self._carried_out(jobs, config, search, n_best)
 
-    def on(self, scheduler: Scheduler) -> QueuedTranslator:
-        """This translator on a shared scheduler, which runs inside `translator.engine.ready()`."""
-        return QueuedTranslator(self.engine, self.config, self._encoder, scheduler)
+    def submit(
+        self,
+        scheduler: Scheduler,
+        text: str,
+        *,
+        prefix: str | Sequence[int] = "",
+        n_best: int = 1,
+        deadline: float | None = None,
+        tell: Callable[[str], None] | None = None,
+        **options: Unpack[TranslateOptions],
+    ) -> Future[TranslatedText]:
+        """Queue the translation of a text of any number of lines; line breaks are kept.
+
+        Args:
+            scheduler: The queue, whose limits hold for batches. It runs inside `translator.engine.ready()`.
+            text: A text; each line is translated as `answer` translates a text.
+            prefix: Whole words, or token ids, that the translation begins with.
+            n_best: Maximum number of translations.
+            deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
+            tell: Called by a worker with the beginning of the translation that can no longer change, whenever
+                it has become longer; never with sampling, `mbr` or a coverage penalty.
+            **options: See `answer`.
+
+        Returns:
+            The future of the translations; it can be cancelled until it is done.
+
+        Raises:
+            DataError: The text is not Unicode, or too long and not to be split.
+            UsageError: An option is unknown, out of range, or has no effect.
+        """
+        config, search = configured(options, self.config.search)
+        check_n_best(n_best, search.mbr)
+        divided, maker = self._encoder.divide_lines(text, config), self._maker(search, n_best)
+        ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix
+        job = Job(_sources(divided, ids), partial(maker.whole, divided))
+        is_certain = not (search.sampling or search.mbr or search.coverage_penalty)  # before the end
+        watch = maker.watch(divided, tell) if tell and is_certain else None
+        return scheduler.submit(self._plan(search, n_best), job, deadline=deadline, watch=watch)
+
+    def continuations(
+        self, scheduler: Scheduler, text: str, prefix: str, num: int, *, deadline: float | None = None
+    ) -> Future[list[list[int]]]:
+        """Queue the search for the likeliest next tokens of a translation.
+
+        Args:
+            scheduler: See `submit`.
+            text: A sentence.
+            prefix: Whole words that the translation begins with.
+            num: Maximum number of next tokens.
+            deadline: See `submit`.
+
+        Returns:
+            The future of the prefix's ids with each next token, the likeliest first, as prefixes for
+            `submit`; tokens with a probability of less than 0.001 are left out.
+
+        Raises:
+            DataError: The text or the prefix is not Unicode, or too long.
+        """
+        source, ids = self._encoder.source(text), self._encoder.prefix(prefix)
+        if not has_letters(self._encoder.own_text(text)):
+            source = []  # it stays as it is
+
+        def likely(found: list[list[Hypothesis]]) -> list[list[int]]:
+            longer = [each for each in found[0] if len(each.ids) > len(ids)]
+            return [each.ids for each in longer if each.token_log_probs[-1] > _LEAST_LOG_PROB]
+
+        options = {"beam_size": num, "max_length": len(ids) + 1, "min_length": 0, "early_stopping": False}
+        search = self.config.search.replace(
+            **options, sampling=False, mbr=None, coverage_penalty=0.0, alignments=False
+        )
+        job = Job([Source(source, ids)], likely)
+        return scheduler.submit(SearchPlan(self.engine, search, num), job, deadline=deadline)
 
     def lost_sentences(
         self, text: str, translation: str, *, too_long: Literal["split", "error"] = "split"
@@ -174,10 +250,20 @@ class Translator:
             DataError: The text is too long, or not Unicode.
             UsageError: A setting is out of range.
         """
-        source, (_, config) = self.encode(text), configured({"sampling": False} | search, self.config.search)
-        if not has_letters(own := self._encoder.own_text(text)):
-            return iter(["" if is_blank(own) else own])
-        return growing_texts(self._target_tokenizer, follow(self.engine, source, config))
+        options = cast(TranslateOptions, {"sampling": False, "too_long": "error", **search})
+        told, scheduler = SimpleQueue[str | None](), Scheduler(Batching())
+        future = self.submit(scheduler, text, tell=told.put, **options)
+        future.add_done_callback(lambda _: told.put(None))
+
+        def growing() -> Iterator[str]:
+            certain = ""
+            with self.engine.ready(), scheduler.start():
+                for certain in iter(told.get, None):
+                    yield certain
+            if (whole := future.result().translations[0].text) != certain or not whole:
+                yield whole
+
+        return growing()
 
     def encode(self, text: str) -> list[int]:
         """Encode a source; a blank text has no ids.
@@ -301,34 +387,42 @@ class Translator:
         tokenizer = self._target_tokenizer
         return answer_pairs(self.engine, encoded, tokenizer, search, workers=workers or self._workers)
 
-    def _encoded(
-        self, requests: Iterable[TranslationRequest | Failure], config: TranslateConfig
-    ) -> Iterator[EncodedText | Failure]:
-        def encode(request: TranslationRequest) -> EncodedText:
+    def _maker(self, search: SearchConfig, n_best: int) -> TranslationMaker:
+        tokenizers = self._source_tokenizer, self._target_tokenizer
+        return TranslationMaker(*tokenizers, self.config.data.target_language, search, n_best)
+
+    def _plan(self, search: SearchConfig, n_best: int) -> SearchPlan:
+        return SearchPlan(self.engine, search, search.mbr or n_best)
+
+    def _jobs(
+        self,
+        requests: Iterable[TranslationRequest | Failure],
+        config: TranslateConfig,
+        search: SearchConfig,
+        n_best: int,
+    ) -> Iterator[Job[Answer[list[Translation]]] | Failure]:
+        maker = self._maker(search, n_best)
+
+        def encode(request: TranslationRequest) -> Job[Answer[list[Translation]]]:
             divided = self._encoder.divide(request.text, config)
-            return EncodedText(request.id, divided, self._encoder.prefix(request.prefix))
+
+            def join(found: list[list[Hypothesis]]) -> Answer[list[Translation]]:
+                return Answer(request.id, maker.translations(divided, found), divided.notices)
+
+            return Job(_sources(divided, self._encoder.prefix(request.prefix)), join)
 
         return map(partial(encoded_or_failure, encode), requests)
 
-    def _answers(
-        self,
-        encoded: Iterable[EncodedText | Failure],
-        n_best: int,
-        config: TranslateConfig,
-        search: SearchConfig,
-    ) -> Iterator[Answer[list[Translation]] | Failure]:
+    def _carried_out(
+        self, jobs: Iterable[Job[Result]], config: TranslateConfig, search: SearchConfig, n_best: int
+    ) -> Iterator[Result]:
         check_n_best(n_best, search.mbr)
         batching = Batching(config.batch_tokens, config.batch_size, config.workers or self._workers)
-        to_translate, to_answer = tee(encoded)
-        first, second, again = tee(parts_of(to_translate), 3)
-        found = generate(
-            self.engine,
-            (part.ids for part, _ in first),
-            search,
-            n_best=search.mbr or n_best,
-            prefixes=(prefix for _, prefix in second),
-            batching=batching,
-        )
-        maker = PartMaker(self._source_tokenizer, self._target_tokenizer, search, n_best)
-        translated = (maker.part(part, each) for (part, _), each in zip(again, found, strict=False))
-        return joined_answers(to_answer, translated, self.config.data.target_language)
+        return carry_out(self._plan(search, n_best), jobs, batching)
+
+
+def _sources(text: Divided, prefix: Sequence[int]) -> list[Source]:
+    """The parts of a text, the first that is searched with the prefix of its translation."""
+    return [
+        Source(part.ids, prefix if number == text.first else ()) for number, part in enumerate(text.parts)
+    ]
