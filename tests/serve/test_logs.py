@@ -35,16 +35,13 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def address(service: Service, said: list[str]) -> Iterator[str]:
+def address(service: Service, said: list[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A server with a token, behind a proxy, whose log is in `said`, as JSON."""
     settings = ServerSettings(**{**vars(SETTINGS), "token": TOKEN, "trusted_proxies": ("127.0.0.1",)})
     log = Log("json")
-    logging.getLogger("uvicorn").addHandler(log)
-    try:
-        with running(create_app(service, settings, observers=[log.exchange]), settings) as found:
-            yield found
-    finally:
-        logging.getLogger("uvicorn").removeHandler(log)
+    monkeypatch.setattr(logging.getLogger("uvicorn"), "handlers", [log])  # and not those of other tests
+    with running(create_app(service, settings, observers=[log.exchange]), settings) as found:
+        yield found
 
 
 def lines(said: list[str], number: int) -> list[dict[str, Any]]:
