@@ -10,7 +10,8 @@ from allyouneed.config.run import DataConfig, RunConfig, SearchConfig, TrainingC
 from allyouneed.config.settings import Config
 from allyouneed.cost.estimate import cost
 from allyouneed.errors import UsageError
-from allyouneed.model.architectures import build_model, count_parameters
+from allyouneed.model.architectures import build_model
+from allyouneed.model.sizes import count_parameters
 
 _MAX_BYTES = 2**63 - 1
 """The largest storage that PyTorch can describe."""
@@ -85,7 +86,7 @@ def test_the_largest_models_can_be_described_and_counted(variant: str) -> None:
     with torch.device("meta"):
         sizes = [parameter.numel() for parameter in build_model(config).parameters()]
     assert max(sizes) * 8 <= _MAX_BYTES
-    assert count_parameters(config) == sum(sizes)
+    assert sum(count_parameters(config).values()) == sum(sizes)
     training = {"batch_tokens": 10**9, "num_steps": 10**12}
     assert cost(RunConfig().replace(model=config.model_dump(), training=training), 10**6).training_flops > 0
 
@@ -96,7 +97,7 @@ def test_a_model_is_counted_without_drawing_its_weights() -> None:
         d_model=2, d_ff=3, num_layers=1, num_heads=1, source_vocab_size=5, target_vocab_size=5
     )
     attention, network, norm = 4 * (2 * 2 + 2), 2 * 2 * 3 + 3 + 2, 2 * 2
-    assert count_parameters(small) == 5 * 2 + (attention + network + 2 * norm) + (
+    assert sum(count_parameters(small).values()) == 5 * 2 + (attention + network + 2 * norm) + (
         2 * attention + network + 3 * norm
     )
     assert torch.equal(torch.get_rng_state(), state)

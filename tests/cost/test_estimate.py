@@ -14,10 +14,10 @@ from allyouneed.cost.estimate import (
     PUBLISHED,
     activations_per_token,
     cost,
-    count_parameters,
     flops_per_target_token,
 )
 from allyouneed.model.architectures import build_model
+from allyouneed.model.sizes import count_parameters
 from allyouneed.model.transformer import Transformer
 
 UNEVEN = ModelConfig(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -67,6 +67,13 @@ def test_frozen_parameters_keep_their_bits_and_the_others_change(build: Build) -
     }
     for name, tensor in weights(trainer).items():
         assert torch.equal(tensor, before[name]) == frozen[name], name
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_moments_per_weight_are_those_of_the_state(name: Any) -> None:
+    config = TrainingConfig(optimizer=name)
+    [state] = OPTIMIZERS[name]([nn.Parameter(torch.zeros(3))], config).state.values()
+    assert sum(tensor.dim() > 0 for tensor in state.values()) == config.moments_per_weight
 
 
 def test_there_are_moments_of_the_others_alone(build: Build) -> None:

@@ -132,6 +132,11 @@ class TrainingConfig(Config):
     """Approximate number of pairs whose order is planned at once; corpora under 1.5 times this size are
     planned whole, as everything is with 0."""
 
+    @property
+    def moments_per_weight(self) -> int:
+        """Number of values that the optimizer keeps for each weight."""
+        return {"adam": 2}[self.optimizer]
+
     def resolved_micro_batch_tokens(self, longest: int = 1, num_processes: int = 1) -> int:
         """`micro_batch_tokens`, or if not set a quarter of the batch, so that each update mixes lengths.
 

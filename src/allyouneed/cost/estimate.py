@@ -1,6 +1,5 @@
 """The cost of a planned run: parameters, FLOPs, memory, and the paper's own figures (Tables 2 and 3)."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -8,10 +7,8 @@ from allyouneed.config.fidelity import Deviation, deviations, nearest_of_paper, 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
-from allyouneed.model.architectures import outline_model
-from allyouneed.model.rivals.bytenet import unfolded_length
+from allyouneed.model.sizes import count_parameters, unfolded_length
 from allyouneed.training.flops import pairs_in_reach, training_flops
-from allyouneed.training.optimizer import moments_per_weight
 
 VOCAB_SIZE_OF_2017 = 40_960
 """Rows of the embedding in the code of 2017, regardless of the number of tokens in the data."""
@@ -121,21 +118,11 @@ def cost(config: RunConfig, length: int) -> Cost:
         tokens_per_update,
         float(flops * tokens_per_update * training.num_steps),
         micro_batch_tokens,
-        TrainingMemory(weights, weights, moments_per_weight(training) * weights, activations),
+        TrainingMemory(weights, weights, training.moments_per_weight * weights, activations),
         next((row for name, row in PUBLISHED.items() if _counted(PRESETS[name]().model) == counted), None),
         nearest_of_paper(config),
         deviations(config),
     )
-
-
-def count_parameters(config: ModelConfig) -> dict[str, int]:
-    """Part of the model -> its number of parameters, counted without allocating memory for them."""
-    counts = Counter({"embeddings": 0, "positions": 0, "encoder": 0, "decoder": 0})
-    for name, parameter in outline_model(config).named_parameters():
-        part = name.partition(".")[0]
-        # Names that begin with `decoder`, such as decoder_norm, count as the decoder.
-        counts["positions" if part.endswith("_positions") else part.partition("_")[0]] += parameter.numel()
-    return dict(counts)
 
 
 def flops_per_target_token(config: ModelConfig, length: int) -> int:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from allyouneed.config.model import TYING, ModelConfig, Role
 from allyouneed.inference.stored_model import MisfitError, StoredModel
 from allyouneed.model.position_tables import SINUSOIDS, alibi_slopes, rotations
+from allyouneed.model.sizes import NUM_SPACES
 from allyouneed.native.arrays import aligned, copied
 from allyouneed.native.attention_kernels import Heads
 from allyouneed.native.linear import PackedLinear
@@ -24,7 +25,6 @@ from allyouneed.native.stack import (
 from allyouneed.symbols import START
 
 _FIRST_POSITIONS = 512
-_NUM_SPACES = 32
 _KNOWN = {
     "architecture": {"transformer"},
     "attention": {"scaled"},
@@ -118,7 +118,7 @@ class Packer:
         """The tables of a side."""
         config, name, learned, space = self.config, f"{role}_positions", None, None
         if role == "source" and config.target_space:
-            space = self._take(f"{name}.spaces", _NUM_SPACES, config.d_model)[0].copy()
+            space = self._take(f"{name}.spaces", NUM_SPACES, config.d_model)[0].copy()
             name = f"{name}.positions"
         if config.positions == "learned":
             learned = copied(self._take(f"{name}.weight", config.max_positions, config.d_model))

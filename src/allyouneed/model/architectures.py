@@ -38,11 +38,6 @@ def outline_model(config: ModelConfig) -> EncoderDecoder:
         return ARCHITECTURES[config.architecture](config)
 
 
-def count_parameters(config: ModelConfig) -> int:
-    """Count the parameters of a model without allocating memory for them."""
-    return sum(parameter.numel() for parameter in outline_model(config).parameters())
-
-
 class _ParametersOnMeta(TorchFunctionMode):
     """A context in which `torch.empty`, which makes all parameters, returns tensors on the meta device.
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from allyouneed.model.masks import sent
 from allyouneed.model.position_tables import concatenated_sinusoids, sinusoids
+from allyouneed.model.sizes import NUM_SPACES
 
 _SHORTEST_TABLE = 512
 
@@ -81,12 +82,10 @@ class TargetSpace(nn.Module):
     The authors' code of 2017 has a table of such vectors; training on one task uses only one of them.
     """
 
-    num_spaces = 32
-
     def __init__(self, positions: Encodings, d_model: int) -> None:
         super().__init__()
         self.positions = positions
-        self.spaces = nn.Parameter(torch.empty(self.num_spaces, d_model))
+        self.spaces = nn.Parameter(torch.empty(NUM_SPACES, d_model))
 
     def forward(self, length: int) -> Float[Tensor, "{length} d_model"]:
         """The vectors to add to the embeddings of the first positions."""

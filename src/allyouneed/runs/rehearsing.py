@@ -20,7 +20,7 @@ from allyouneed.errors import counted, duration
 from allyouneed.explorer.text_tables import figure, megabytes
 from allyouneed.hardware.machine import matmul_peak, wait_for
 from allyouneed.hardware.memory import memory_bytes
-from allyouneed.model.architectures import count_parameters
+from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.run_configuration import completed, run_config, training_pairs
 from allyouneed.runs.starting import require_run, require_state
@@ -29,7 +29,7 @@ from allyouneed.training.accumulation import Say
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
-from allyouneed.training.optimizer import moments_per_weight, warm_up_remark
+from allyouneed.training.optimizer import warm_up_remark
 from allyouneed.training.trainer import Schedule, schedule_of
 
 _WARM_UP_SECONDS = 5.0
@@ -155,7 +155,7 @@ def rehearse(
     config = run_config(directory, config, prepared, device)
     store = training_pairs(prepared, config.training).store
     schedule = schedule_of(store, config.training)
-    parameters = count_parameters(config.model)
+    parameters = sum(count_parameters(config.model).values())
     disk = _disk(directory, config, parameters)
     batches = list(islice(schedule.batches_from(0), schedule.num_batches))
     lengths = np.maximum(store.source_lengths, store.target_lengths)
@@ -229,7 +229,7 @@ def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule
 def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
     """The disk space that checkpoints and states need; raises DiskError if there is too little to start."""
     checkpoint = _FLOAT_BYTES * parameters
-    state = moments_per_weight(config.training) * checkpoint
+    state = config.training.moments_per_weight * checkpoint
     num_checkpoints = config.training.keep_checkpoints + 2  # the best; the next
     most = num_checkpoints * checkpoint + (KEPT_STATES + 1) * state
     path = directory.path

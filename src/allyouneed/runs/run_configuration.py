@@ -13,11 +13,12 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.devices import resolve_precision
 from allyouneed.hardware.memory import require_memory
-from allyouneed.model.architectures import count_parameters, outline_model
+from allyouneed.model.architectures import outline_model
+from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
 from allyouneed.storage.run_directory import RunDirectory
-from allyouneed.training.optimizer import moments_per_weight, require_some_trainable
+from allyouneed.training.optimizer import require_some_trainable
 
 
 class TrainingPairs(NamedTuple):
@@ -133,8 +134,8 @@ def completed(
         },
     )
     is_here = not training.sharded and device.type == "cpu"
-    kept_here = 2 + moments_per_weight(training) if is_here else 1  # weights; gradients, moments
-    require_memory(kept_here * 4 * count_parameters(complete.model))
+    kept_here = 2 + training.moments_per_weight if is_here else 1  # weights; gradients, moments
+    require_memory(kept_here * 4 * sum(count_parameters(complete.model).values()))
     if training.frozen:
         require_some_trainable(outline_model(complete.model), training.frozen)
     return complete

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from allyouneed.config.model import ModelConfig
 from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.model.rivals.bytenet import unfolded_length
+from allyouneed.model.sizes import unfolded_length
 
 _FLOPS_PER_MULTIPLY_ADD = 2
 _PASSES = 3

@@ -90,12 +90,6 @@ def moments(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     ]
 
 
-def moments_per_weight(config: TrainingConfig) -> int:
-    """Number of values that the optimizer keeps for each weight; two with Adam."""
-    [state] = OPTIMIZERS[config.optimizer]([nn.Parameter(torch.zeros(1))], config).state.values()
-    return sum(tensor.dim() > 0 for tensor in state.values())
-
-
 def trainable(model: nn.Module) -> list[nn.Parameter]:
     """The parameters that training changes, in order."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]

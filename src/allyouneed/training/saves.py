@@ -17,7 +17,7 @@ from allyouneed.model.weights import load_weights
 from allyouneed.storage.checkpoint import Attachments, Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.training_state import load_training_state, save_training_state
-from allyouneed.training.optimizer import build_optimizer, freeze, moments_per_weight
+from allyouneed.training.optimizer import build_optimizer, freeze
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _Amount = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
@@ -106,7 +106,7 @@ class Saves:
 
 def save_bytes(model: torch.nn.Module, config: TrainingConfig) -> int:
     """Size of a checkpoint and its state: float32 weights with their moments."""
-    return (1 + moments_per_weight(config)) * 4 * sum(parameter.numel() for parameter in model.parameters())
+    return (1 + config.moments_per_weight) * 4 * sum(parameter.numel() for parameter in model.parameters())
 
 
 def fingerprint(model: torch.nn.Module) -> int:

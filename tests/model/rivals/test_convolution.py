@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from allyouneed.model.rivals.bytenet import unfolded_length
 from allyouneed.model.rivals.convolution import Convolution, NormalisedConvolution
+from allyouneed.model.sizes import unfolded_length
 
 
 def summed(x: Tensor, weight: Tensor, bias: Tensor, offsets: list[int]) -> Tensor:

@@ -15,7 +15,6 @@ from typing import Any
 
 from allyouneed.config.presets import parsing_semi, parsing_tiny, parsing_wsj
 from allyouneed.config.run import RunConfig
-from allyouneed.cost.estimate import count_parameters
 from allyouneed.data.corpus import require_rereadable
 from allyouneed.data.lines import is_blank, read_lines, write_lines
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY
@@ -37,6 +36,7 @@ from allyouneed.lab.paper.identity import read_json
 from allyouneed.lab.paper.scales import SCALES, Scale
 from allyouneed.lab.paper.training_rows import PARAMETERS, VALID, average_in, cost_of, require_validation
 from allyouneed.lab.statistics.figure_tests import bracket_counts, keep_counts
+from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.loading import load_parser

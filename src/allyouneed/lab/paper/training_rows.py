@@ -10,7 +10,7 @@ import numpy as np
 
 from allyouneed.config.presets import PRESETS, base
 from allyouneed.config.run import RunConfig
-from allyouneed.cost.estimate import PUBLISHED, count_parameters
+from allyouneed.cost.estimate import PUBLISHED
 from allyouneed.cost.ledger import read_ledger
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
@@ -27,6 +27,7 @@ from allyouneed.lab.paper.experiment import (
     kept_file,
 )
 from allyouneed.lab.statistics.figure_tests import keep_counts
+from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.loading import load_translator
 from allyouneed.runs.starting import average, train

@@ -1,7 +1,6 @@
 """ByteNet (Kalchbrenner et al. 2016): one stack of dilated convolutions on another, without attention."""
 
 from collections.abc import Callable
-from typing import TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,10 +12,8 @@ from allyouneed.model.dropout import Dropout
 from allyouneed.model.encoder_decoder import Memory, State, StepwiseModel
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.rivals.convolution import Convolution
+from allyouneed.model.sizes import unfolded_length
 from allyouneed.symbols import PADDING
-
-_UNFOLDING = 6, 5
-"""Expected ratio of target tokens to source tokens (3.2 there, for English and German)."""
 
 Convolve = Callable[[Convolution, Tensor], Tensor]
 """A dilated convolution and its input -> its output, at all positions or at one."""
@@ -136,12 +133,3 @@ class _Block(nn.Module):
         y = convolve(self.convolution, second(y).relu())
         added: Tensor = x + self.dropout(self.wide(third(y).relu()))
         return added
-
-
-Length = TypeVar("Length", int, Tensor)
-
-
-def unfolded_length(source_len: Length) -> Length:
-    """Number of positions that the encoder computes for `source_len` tokens, end symbol included."""
-    times, parts = _UNFOLDING
-    return (times * source_len + parts - 1) // parts
