@@ -248,7 +248,7 @@ HUGGING_FACE: dict[str, tuple[Spoil, str]] = {
     ),
     "a tensor of integers": (
         tensors(lambda found: found.update({_FC1: found[_FC1].int()})),
-        f"{_FC1} is torch.int32, not of floats",
+        f"{_FC1} is int32, not of floats",
     ),
     "a tensor that is not finite": (
         tensors(lambda found: found.update({_FC1: found[_FC1] / 0})),

@@ -185,7 +185,7 @@ def test_out_of_memory_is_no_fault_of_the_model(
     def fail(*arguments: object) -> None:
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr("allyouneed.interop.from_huggingface.TransformersMarian", fail)
+    monkeypatch.setattr("allyouneed.interop.transformers_marian.TransformersMarian", fail)
     assert main(["import", str(folder), str(folder.parent / "model")]) == 7
     assert "there is not enough memory" in capsys.readouterr().err
 

@@ -9,8 +9,8 @@ import torch
 from allyouneed.config.model import ModelConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.scoring import score_targets
-from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.interop.parity import SENTENCES, TOLERANCE, Ids, require_agreement
 from allyouneed.model.transformer import Transformer
 
@@ -30,7 +30,7 @@ class Copy:
         return TOKENIZER.decode(ids)
 
     def score(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[list[float]]:
-        found = score_targets(TorchEngine(self._model), sources, targets)
+        found = score_targets(build_engine(self._model), sources, targets)
         return [[(1 + self._relative) * value for value in score.token_log_probs] for score in found]
 
 

@@ -14,7 +14,7 @@ from allyouneed.errors import ModelError
 from allyouneed.model.transformer import Transformer
 from allyouneed.model.weights import Weights, load_weights
 from allyouneed.runs.loading import model_of
-from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint, write_checkpoint
 from allyouneed.storage.publish import publish_directory
 from allyouneed.storage.tensor_files import read_tensors
 from allyouneed.storage.training_state import load_training_state, save_training_state
@@ -282,8 +282,9 @@ def test_weights_of_a_type_that_cannot_be_compared_are_refused_by_name(
     tmp_path: Path, config: RunConfig, weights: Weights
 ) -> None:
     name = next(iter(weights))
-    weights[name] = weights[name].to(torch.float8_e4m3fn)
-    save_checkpoint(tmp_path / "model", config, weights, {}, {})
+    with publish_directory(tmp_path / "model", "model", {}) as aside:
+        write_checkpoint(aside, config, weights, {})
+        save_file(weights | {name: weights[name].to(torch.float8_e4m3fn)}, aside / "model.safetensors")
     assert faults_of(tmp_path / "model") == [f"{name} is torch.float8_e4m3fn, torch.float32 expected"]
 
 

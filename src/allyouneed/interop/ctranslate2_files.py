@@ -7,13 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import Order, Vocabularies, sentencepiece_of
+from allyouneed.interop.foreign import BFLOAT16, Array, Order, Vocabularies, as_float32, sentencepiece_of
 from allyouneed.interop.foreign_files import (
     MAX_VOCABULARY_BYTES,
     ByteReader,
@@ -40,9 +38,8 @@ LAYER = {
 """Our part of a layer -> CTranslate2's."""
 _VERSION = 6
 """The binary version of CTranslate2 3 and 4, and of some before them."""
-_DTYPES = {0: "<f4", 1: "<i1", 2: "<i2", 3: "<i4", 4: "<f2", 5: "<i2"}
-"""Id of a type -> numpy's name; bfloat16 is read as its bits."""
-_BFLOAT16 = 5
+_DTYPES = {**dict(enumerate(map(np.dtype, ("<f4", "<i1", "<i2", "<i4", "<f2")))), 5: BFLOAT16}
+"""Id of a type -> NumPy's."""
 _MOST_VARIABLES = 100_000
 _MOST_DIMENSIONS = 8
 
@@ -55,7 +52,7 @@ def _text(file: ByteReader) -> str:
     return content[:-1].decode()
 
 
-def read_variables(path: Path) -> tuple[dict[str, Tensor], bool]:
+def read_variables(path: Path) -> tuple[dict[str, Array], bool]:
     """The variables of a model of class TransformerSpec, and whether some were integers, now floats again."""
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as opened:
@@ -64,7 +61,7 @@ def read_variables(path: Path) -> tuple[dict[str, Tensor], bool]:
         raise damaged(path, f"is damaged or no model of CTranslate2 ({error})") from None
 
 
-def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor], bool]:
+def _read(path: Path, file: ByteReader) -> tuple[dict[str, Array], bool]:
     version = file.number("I")
     if not 0 < version <= _VERSION:
         raise ValueError(f"its version is {version}, {_VERSION} expected")
@@ -77,7 +74,7 @@ def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor], bool]:
     if (name := _text(file)) != "TransformerSpec":
         raise ModelError(f"{path}: is a {name}; only TransformerSpec is supported")
     file.number("I")  # the revision adds variables, which are checked one by one
-    variables: dict[str, Tensor] = {}
+    variables: dict[str, Array] = {}
     for _ in range(_count(file)):
         name = _text(file)
         if name in variables:
@@ -102,32 +99,30 @@ def _count(file: ByteReader) -> int:
     return count
 
 
-def _variable(file: ByteReader, name: str) -> Tensor:
+def _variable(file: ByteReader, name: str) -> Array:
     if (rank := file.number("B")) > _MOST_DIMENSIONS:
         raise ValueError(f"{name} has {rank} dimensions")
     shape = [file.number("I") for _ in range(rank)]
     kind, content = file.number("B"), file.take(file.number("I"))
     if kind not in _DTYPES:
         raise ValueError(f"{name} is of the unknown type {kind}")
-    values = np.dtype(_DTYPES[kind])
-    size = math.prod(shape)
+    values, size = _DTYPES[kind], math.prod(shape)
     if not size:
         raise ValueError(f"{name} is empty")
     if size * values.itemsize != len(content):
         raise ValueError(f"{name} has another size than its shape {tuple(shape)}")
-    array = np.frombuffer(content, values).reshape(shape)
-    tensor = torch.from_numpy(array.copy())
-    return tensor.view(torch.bfloat16) if kind == _BFLOAT16 else tensor
+    return np.frombuffer(content, values).reshape(shape)
 
 
-def _dequantised(variables: dict[str, Tensor]) -> dict[str, Tensor]:
+def _dequantised(variables: dict[str, Array]) -> dict[str, Array]:
     scales = {f"{name}_scale" for name in variables}
-    found = {name: tensor for name, tensor in variables.items() if name not in scales}
-    for name, tensor in found.items():
+    found = {name: array for name, array in variables.items() if name not in scales}
+    for name, array in found.items():
         if (scale := variables.get(f"{name}_scale")) is not None:
-            if scale.dim() and (tensor.dim() != 2 or scale.shape != tensor.shape[:1]):
+            if scale.ndim and (array.ndim != 2 or scale.shape != array.shape[:1]):
                 raise ValueError(f"{name}_scale does not fit its weight")
-            found[name] = tensor.float() / (scale[:, None] if scale.dim() else scale)
+            with np.errstate(all="ignore"):  # what is not finite is noticed when it is taken
+                found[name] = as_float32(array) / as_float32(scale[:, None] if scale.ndim else scale)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The parts of all readers of other software's models: checked tensors, and vocabularies in our order."""
+"""The parts of all readers of other software's models: checked arrays, and vocabularies in our order."""
 
 import contextlib
 import re
@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
@@ -28,8 +28,19 @@ _NUM_MAPS = {"self_attention.query_key_value": 3, "cross_attention.key_value": 2
 """Linear maps of width d_model that are joined as one."""
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-_ROUNDED = torch.float16, torch.bfloat16
-_FLOATS = torch.float32, torch.float16, torch.bfloat16, torch.float64
+BFLOAT16 = np.dtype(np.uint16)
+"""The type of arrays that hold the bits of bfloat16, which NumPy does not have."""
+_RESOLUTIONS = {
+    np.dtype(np.float64): 0.0,
+    np.dtype(np.float32): 0.0,
+    np.dtype(np.float16): 2.0**-10,
+    BFLOAT16: 2.0**-7,
+}
+"""Type of floats -> the distance from 1 to the next number; 0 if it has the precision of float32."""
+
+Array = NDArray[Any]
+Floats = NDArray[np.float32]
+Weights = dict[str, Floats]
 
 
 class Scored(NamedTuple):
@@ -60,63 +71,73 @@ class Imported:
     file: Path
     """File of its weights, or of all of it."""
     config: RunConfig
-    weights: dict[str, Tensor]
+    weights: Weights
     source: Tokenizer
     target: Tokenizer
-    package: str
-    """Python package of its software, with which it is proved."""
+    packages: Sequence[str]
+    """Python packages of its software, with which it is proved, the one that people know first."""
     load: Callable[[], Original]
     """Loads it in its software, if that is installed."""
     notices: Sequence[str] = ()
     """Remarks for the user, such as that weights have been rounded before."""
 
 
-class Tensors:
-    """The named tensors of a file, of which each is taken exactly once."""
+def as_float32(array: Array) -> Floats:
+    """The values of an array of numbers, or of the bits of bfloat16, rounded to float32."""
+    if array.dtype == BFLOAT16:
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    with np.errstate(over="ignore"):  # what is too large becomes infinite
+        return array.astype(np.float32, copy=False)
 
-    def __init__(self, found: Mapping[str, Tensor], path: Path) -> None:
+
+class Tensors:
+    """The named arrays of a file, of which each is taken exactly once."""
+
+    def __init__(self, found: Mapping[str, Array], path: Path) -> None:
         self._left, self.path = dict(found), path
-        self.is_rounded = any(tensor.dtype in _ROUNDED for tensor in found.values())
+        self.is_rounded = any(_RESOLUTIONS.get(array.dtype) for array in self._left.values())
         """Whether some have less precision than float32."""
 
     def __contains__(self, name: str) -> bool:
         return name in self._left
 
-    def take(self, name: str, *shape: int) -> Tensor:
-        """A tensor as float32; raises ModelError if it is missing, misshapen, or not of finite floats."""
-        tensor = self._left.pop(name, None)
-        if tensor is None:
+    def take(self, name: str, *shape: int) -> Floats:
+        """An array as float32; raises ModelError if it is missing, misshapen, or not of finite floats."""
+        array = self._left.pop(name, None)
+        if array is None:
             raise damaged(self.path, f"has no tensor {name}")
-        if tensor.dtype not in _FLOATS:
-            raise damaged(self.path, f"{name} is {tensor.dtype}, not of floats")
-        if tuple(tensor.shape) != shape:
-            raise ModelError(f"{self.path}: {name} is {tuple(tensor.shape)}, {shape} expected")
-        values = tensor.float()
-        if not values.isfinite().all():
+        if array.dtype not in _RESOLUTIONS:
+            raise damaged(self.path, f"{name} is {array.dtype}, not of floats")
+        if array.shape != shape:
+            raise ModelError(f"{self.path}: {name} is {array.shape}, {shape} expected")
+        values = as_float32(array)
+        if not np.isfinite(values).all():
             raise damaged(self.path, f"{name} holds values that are not finite")
         return values
 
     def shape(self, name: str) -> tuple[int, ...]:
         """The shape of a matrix; raises ModelError if it is missing, empty, or no matrix."""
-        if name not in self._left or self._left[name].dim() != 2 or not self._left[name].numel():
+        if name not in self._left or self._left[name].ndim != 2 or not self._left[name].size:
             raise damaged(self.path, f"has no matrix {name}")
-        return tuple(self._left[name].shape)
+        return self._left[name].shape
 
     def resolution(self, name: str) -> float:
-        """The distance from 1 to the next number of a tensor's type; 0 if it is not of floats, or missing."""
-        tensor = self._left.get(name)
-        return torch.finfo(tensor.dtype).eps if tensor is not None and tensor.is_floating_point() else 0.0
+        """The distance from 1 to the next number of an array's type, if that has less than float32's."""
+        return _RESOLUTIONS.get(self._left[name].dtype, 0.0)
 
     def numbers(self, prefix: str) -> dict[str, float]:
         """Take all single numbers whose names begin with `prefix` and have no further slash."""
         names = [
             name
-            for name, tensor in self._left.items()
-            if name.startswith(prefix) and "/" not in name.removeprefix(prefix) and not tensor.dim()
+            for name, array in self._left.items()
+            if name.startswith(prefix) and "/" not in name.removeprefix(prefix) and not array.ndim
         ]
+        found = {name: self._left.pop(name) for name in names}
         return {
-            name.removeprefix(prefix): require_finite(self._left.pop(name).item(), name, self.path)
-            for name in names
+            name.removeprefix(prefix): require_finite(
+                (as_float32(one) if one.dtype == BFLOAT16 else one).item(), name, self.path
+            )
+            for name, one in found.items()
         }
 
     def drop(self, *names: str) -> None:
@@ -177,15 +198,11 @@ class Order:
     def __len__(self) -> int:
         return len(self.foreign)
 
-    def rows(self, matrix: Tensor) -> Tensor:
-        """The rows of an embedding matrix in our order; zeros for missing symbols."""
-        missing = torch.zeros_like(matrix[0])
-        return torch.stack([missing if row is None else matrix[row] for row in self.foreign])
-
-    def bias(self, bias: Tensor) -> Tensor:
-        """The biases of the logits in our order; `NEVER` for missing symbols."""
-        never = torch.tensor(NEVER)
-        return torch.stack([never if row is None else bias[row] for row in self.foreign])
+    def rows(self, rows: Floats, missing: float = 0.0) -> Floats:
+        """The rows of a matrix or a bias in our order; `missing` for missing symbols."""
+        found = rows[[row or 0 for row in self.foreign]]
+        found[[row is None for row in self.foreign]] = missing
+        return found
 
     def theirs(self, ids: Iterable[int]) -> list[int]:
         """The other software's ids for ours."""
@@ -209,7 +226,7 @@ class Vocabularies(NamedTuple):
     """Value of `DataConfig.tokenizer`."""
 
 
-Pair = tuple[Tensor, Tensor | None]
+Pair = tuple[Floats, Floats | None]
 """Weight and bias of a linear map or a normalisation."""
 
 
@@ -218,7 +235,7 @@ def layer_weights(
     sizes: tuple[int, int],
     names: Mapping[str, Sequence[str]],
     take: Callable[..., Pair],
-) -> dict[str, Tensor]:
+) -> Weights:
     """The weights of all layers by our names.
 
     Args:
@@ -229,15 +246,15 @@ def layer_weights(
     """
     width, inner = sizes
     shapes = {"feed_forward.inner": (inner, width), "feed_forward.outer": (width, inner)}
-    found: dict[str, Tensor] = {}
+    found: Weights = {}
     for stack, depth in zip(("encoder", "decoder"), depths, strict=True):
         for number, ours in product(range(depth), parts_of(stack, names)):
             outputs, inputs = shapes.get(ours, (_NUM_MAPS.get(ours, 1) * width, width))
             shape = (width,) if ours.endswith("norm") else (outputs // len(names[ours]), inputs)
             pairs = [take(stack, number, theirs, *shape) for theirs in names[ours]]
             for kind, parts in zip(("weight", "bias"), zip(*pairs, strict=True), strict=True):
-                if tensors := [part for part in parts if part is not None]:
-                    found[f"{stack}.{number}.{ours}.{kind}"] = torch.cat(tensors)
+                if arrays := [part for part in parts if part is not None]:
+                    found[f"{stack}.{number}.{ours}.{kind}"] = np.concatenate(arrays)
     return found
 
 
@@ -247,17 +264,17 @@ def parts_of(stack: str, names: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def embedding_weights(
-    orders: tuple[Order, Order], source: Tensor, target: Tensor, output: Tensor, bias: Tensor
-) -> dict[str, Tensor]:
+    orders: tuple[Order, Order], source: Floats, target: Floats, output: Floats, bias: Floats
+) -> Weights:
     """The embedding matrices in our order, equal ones once, and the bias of the logits if one is needed."""
     matrices = {"source": orders[0].rows(source), "target": orders[1].rows(target)}
-    if not torch.equal(target, output):
+    if not np.array_equal(target, output):
         matrices["output"] = orders[1].rows(output)
-    elif orders[0].foreign == orders[1].foreign and torch.equal(source, target):
+    elif orders[0].foreign == orders[1].foreign and np.array_equal(source, target):
         matrices = {"shared": matrices["source"]}
     found = {f"embeddings.matrices.{name}": matrix for name, matrix in matrices.items()}
     if bias.any() or None in orders[1].foreign:
-        found["embeddings.bias"] = orders[1].bias(bias)
+        found["embeddings.bias"] = orders[1].rows(bias, NEVER)
     return found
 
 
@@ -287,7 +304,7 @@ def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenize
 def config_of(
     path: Path,
     vocabularies: Vocabularies,
-    weights: Mapping[str, Tensor],
+    weights: Weights,
     model: Mapping[str, Any],
     languages: Mapping[str, str] | None = None,
     search: Mapping[str, Any] | None = None,

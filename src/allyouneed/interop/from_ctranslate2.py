@@ -6,8 +6,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.ctranslate2_files import (
@@ -19,11 +18,13 @@ from allyouneed.interop.ctranslate2_files import (
     vocabulary_of,
 )
 from allyouneed.interop.foreign import (
+    Floats,
     Imported,
     Order,
     Pair,
     Scored,
     Tensors,
+    Weights,
     config_of,
     embedding_weights,
     layer_weights,
@@ -99,7 +100,7 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
         config_of(file, vocabularies, weights, model),
         weights,
         *vocabularies.tokenizers,
-        package="ctranslate2",
+        packages=["ctranslate2"],
         load=lambda: RealCTranslate2(path, orders, names, ends=callers_add),
         notices=notices,
     )
@@ -124,14 +125,14 @@ def _numbers(tensors: Tensors) -> dict[str, float]:
 
 def _weights(
     tensors: Tensors, numbers: Mapping[str, float], orders: tuple[Order, Order]
-) -> tuple[dict[str, Tensor], dict[str, Any]]:
+) -> tuple[Weights, dict[str, Any]]:
     """The weights by our names, and settings of `ModelConfig` that they tell."""
     width = tensors.shape("encoder/layer_0/self_attention/linear_1/weight")[0]
     inner = tensors.shape("encoder/layer_0/ffn/linear_0/weight")[0]
     weights = _embeddings(tensors, orders, width)
     depths = _depth(tensors, "encoder"), _depth(tensors, "decoder")
 
-    def norm(prefix: str) -> tuple[Tensor, Tensor]:
+    def norm(prefix: str) -> tuple[Floats, Floats]:
         return tensors.take(f"{prefix}/gamma", width), tensors.take(f"{prefix}/beta", width)
 
     def take(stack: str, layer: int, name: str, *shape: int) -> Pair:
@@ -139,7 +140,7 @@ def _weights(
         if len(shape) == 1:
             return norm(f"{prefix}/layer_norm")
         weight, bias = tensors.take(f"{prefix}/weight", *shape), f"{prefix}/bias"
-        return weight, tensors.take(bias, shape[0]) if bias in tensors else torch.zeros(shape[0])
+        return weight, tensors.take(bias, shape[0]) if bias in tensors else np.zeros(shape[0], np.float32)
 
     weights |= layer_weights(depths, (width, inner), LAYER, take)
     pre_norm = bool(numbers.get("pre_norm", 1))
@@ -160,7 +161,7 @@ def _weights(
     }
 
 
-def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> dict[str, Tensor]:
+def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> Weights:
     of_source = "encoder/embeddings_0/weight"
     if of_source not in tensors:
         of_source = "encoder/embeddings/weight"
@@ -171,7 +172,7 @@ def _embeddings(tensors: Tensors, orders: tuple[Order, Order], width: int) -> di
     source = tensors.take(of_source, entries[0], width)
     target = tensors.take("decoder/embeddings/weight", entries[1], width)
     output = tensors.take("decoder/projection/weight", entries[1], width)
-    bias = torch.zeros(entries[1])
+    bias = np.zeros(entries[1], np.float32)
     if "decoder/projection/bias" in tensors:
         bias = tensors.take("decoder/projection/bias", entries[1])
     return embedding_weights(orders, source, target, output, bias)
@@ -195,7 +196,7 @@ def _depth(tensors: Tensors, stack: str) -> int:
     return depth
 
 
-def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict[str, object]:
+def _positions(tensors: Tensors, weights: Weights, width: int) -> dict[str, object]:
     """The kind of positions of which the file has tables; other tables than sinusoids are learned ones."""
     tables = {}
     for stack in ("encoder", "decoder"):
@@ -204,12 +205,12 @@ def _positions(tensors: Tensors, weights: dict[str, Tensor], width: int) -> dict
             raise ModelError(f"{tensors.path}: has no {name}; other kinds of positions are not supported")
         tables[stack] = tensors.take(name, tensors.shape(name)[0], width)
     for kind, table in SINUSOIDS.items():
-        differences = [each - torch.from_numpy(table(len(each), width)) for each in tables.values()]
-        if all(difference.abs().max() < _POSITIONS_TOLERANCE for difference in differences):
+        differences = [each - table(len(each), width) for each in tables.values()]
+        if all(np.abs(difference).max() < _POSITIONS_TOLERANCE for difference in differences):
             return {"positions": kind}
     most = min(map(len, tables.values()))
-    weights["source_positions.weight"] = tables["encoder"][:most].clone()
-    weights["target_positions.weight"] = tables["decoder"][:most].clone()
+    weights["source_positions.weight"] = tables["encoder"][:most]
+    weights["target_positions.weight"] = tables["decoder"][:most]
     return {"positions": "learned", "max_positions": most}
 
 
@@ -225,7 +226,7 @@ def _start_of(settings: Mapping[str, Any], names: Sequence[str], path: Path) -> 
     return names.index(start)
 
 
-def _copy_start(weights: dict[str, Tensor], number: int, order: Order) -> None:
+def _copy_start(weights: Weights, number: int, order: Order) -> None:
     """Some decoders start with the embedding of the end symbol: give it to our start symbol, too.
 
     If the vocabulary has a start symbol, as fairseq's do, its logits remain: the matrices are tied no more.
@@ -235,8 +236,8 @@ def _copy_start(weights: dict[str, Tensor], number: int, order: Order) -> None:
     prefix = "embeddings.matrices"
     if order.foreign[START] is not None:  # the source, the target and the output get a matrix each
         if (shared := weights.pop(f"{prefix}.shared", None)) is not None:
-            weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.clone()}
-        weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].clone())
+            weights |= {f"{prefix}.source": shared, f"{prefix}.target": shared.copy()}
+        weights.setdefault(f"{prefix}.output", weights[f"{prefix}.target"].copy())
     matrix = weights.get(f"{prefix}.shared", weights.get(f"{prefix}.target"))
     assert matrix is not None
     matrix[START] = matrix[order.ours([number])[0]]

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.tokenizer_file import rebuilt
@@ -17,10 +17,11 @@ from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import (
     Imported,
     Order,
+    Original,
     Pair,
-    Scored,
     Tensors,
     Vocabularies,
+    Weights,
     config_of,
     embedding_weights,
     language_settings,
@@ -29,11 +30,9 @@ from allyouneed.interop.foreign import (
     search_settings,
     sentencepiece_of,
 )
-from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, folder_with, is_whole, json_object
-from allyouneed.interop.huggingface import LAYER, MARIAN_EPSILON, WRITING, no_progress_bar
-from allyouneed.interop.parity import Ids
-from allyouneed.model.positional_encoding import SinusoidalPositions
-from allyouneed.storage.tensor_files import read_tensors
+from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, is_whole, json_object
+from allyouneed.model.position_tables import sinusoids
+from allyouneed.storage.tensor_files import map_tensors
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START
 
 _KNOWN: dict[str, tuple[object, ...]] = {
@@ -54,6 +53,24 @@ _ACTIVATIONS = {"silu": "swish"}
 _WEIGHTS, _PICKLE = "model.safetensors", "pytorch_model.bin"
 _POSITIONS_TOLERANCE = 1e-5
 
+LAYER = {
+    "self_attention.query_key_value": [f"self_attn.{each}_proj" for each in "qkv"],
+    "self_attention.output": ["self_attn.out_proj"],
+    "after_self_attention.norm": ["self_attn_layer_norm"],
+    "cross_attention.query": ["encoder_attn.q_proj"],
+    "cross_attention.key_value": [f"encoder_attn.{each}_proj" for each in "kv"],
+    "cross_attention.output": ["encoder_attn.out_proj"],
+    "after_cross_attention.norm": ["encoder_attn_layer_norm"],
+    "feed_forward.inner": ["fc1"],
+    "feed_forward.outer": ["fc2"],
+    "after_feed_forward.norm": ["final_layer_norm"],
+}
+"""Our part of a layer -> Marian's as transformers names it."""
+WRITING = "self_attention.output", "cross_attention.output", "feed_forward.outer", ".norm"
+"""Parts of names of maps and normalisations that write into the residual stream; the others read it."""
+MARIAN_EPSILON = 1e-5
+"""PyTorch's default epsilon, which Marian uses in every normalisation."""
+
 
 def recognises(path: Path) -> bool:
     """Whether a folder looks like a model of Hugging Face."""
@@ -66,7 +83,8 @@ def read(path: Path) -> Imported:
     if not (path / _WEIGHTS).exists():
         raise ModelError(
             f"{path}: its weights are a pickle ({_PICKLE}), which could run code, and are not read; if you "
-            "trust it, write another folder with transformers, and import that: "
+            "trust it, write another folder with transformers (pip install 'allyouneed[huggingface]'), and "
+            "import that: "
             "AutoModelForSeq2SeqLM.from_pretrained(PATH).save_pretrained(SAFE); "
             "AutoTokenizer.from_pretrained(PATH).save_pretrained(SAFE)"
         )
@@ -75,7 +93,7 @@ def read(path: Path) -> Imported:
     sizes = _sizes(settings, path / "config.json")
     known = known_settings(path, settings)
     vocabularies = _vocabularies(path, settings)
-    tensors = Tensors(read_tensors(path / _WEIGHTS), path / _WEIGHTS)
+    tensors = Tensors(map_tensors(path / _WEIGHTS), path / _WEIGHTS)
     weights, zero_start = _weights(tensors, vocabularies.orders, sizes, settings)
     file = path / "tokenizer_config.json"
     found = json_object(file) if file.exists() else {}
@@ -92,14 +110,20 @@ def read(path: Path) -> Imported:
         language_settings(found.get("source_lang"), found.get("target_lang")),
         _search(path, settings),
     )
+
+    def load() -> Original:
+        from allyouneed.interop.transformers_marian import TransformersMarian
+
+        return TransformersMarian(path, known, vocabularies.orders)
+
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
     return Imported(
         path / _WEIGHTS,
         config,
         weights,
         *vocabularies.tokenizers,
-        package="transformers",
-        load=lambda: TransformersMarian(path, known, vocabularies.orders),
+        packages=["transformers", "torch"],
+        load=load,
         notices=notices,
     )
 
@@ -129,10 +153,10 @@ def _number(settings: dict[str, Any], name: str, path: Path) -> int:
 
 def _weights(
     tensors: Tensors, orders: tuple[Order, Order], sizes: dict[str, Any], settings: dict[str, Any]
-) -> tuple[dict[str, Tensor], bool]:
+) -> tuple[Weights, bool]:
     """The weights by our names, and whether the decoder starts with zeros."""
     width = sizes["d_model"]
-    ours_of = torch.arange(width).view(-1, 2).T.flatten().argsort()
+    ours_of = np.arange(width).reshape(-1, 2).T.ravel().argsort()
     embeddings, zero_start = _embeddings(tensors, orders, width, ours_of, settings)
     _check_positions(tensors, width, ours_of)
 
@@ -142,18 +166,22 @@ def _weights(
 
     depths = sizes["num_layers"], sizes["num_decoder_layers"]
     weights = embeddings
-    for name, tensor in layer_weights(depths, (width, sizes["d_ff"]), LAYER, take).items():
+    for name, array in layer_weights(depths, (width, sizes["d_ff"]), LAYER, take).items():
         if any(f"{part}." in name for part in WRITING):  # the dimensions of the stream, in our order
-            weights[name] = tensor[ours_of]
+            weights[name] = array[ours_of]
         else:
-            weights[name] = tensor[:, ours_of] if name.endswith("weight") else tensor
+            weights[name] = array[:, ours_of] if name.endswith("weight") else array
     tensors.require_empty()
     return weights, zero_start
 
 
 def _embeddings(
-    tensors: Tensors, orders: tuple[Order, Order], width: int, ours_of: Tensor, settings: dict[str, Any]
-) -> tuple[dict[str, Tensor], bool]:
+    tensors: Tensors,
+    orders: tuple[Order, Order],
+    width: int,
+    ours_of: NDArray[np.int64],
+    settings: dict[str, Any],
+) -> tuple[Weights, bool]:
     """The matrices and the bias in our order, and whether the decoder starts with zeros.
 
     Marian's decoder starts with padding, whose vector is zero, unless transformers has trained it.
@@ -189,7 +217,7 @@ def _embeddings(
     return embedding_weights(orders, source, target, output, bias), zero_start
 
 
-def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
+def _check_positions(tensors: Tensors, width: int, ours_of: NDArray[np.int64]) -> None:
     """Some versions save the sinusoids, as rounded as the weights; these are computed anew."""
     for stack in ("encoder", "decoder"):
         name = f"model.{stack}.embed_positions.weight"
@@ -197,7 +225,7 @@ def _check_positions(tensors: Tensors, width: int, ours_of: Tensor) -> None:
             continue
         tolerance = max(_POSITIONS_TOLERANCE, tensors.resolution(name))
         table = tensors.take(name, tensors.shape(name)[0], width)[:, ours_of]
-        if (table - SinusoidalPositions(width)(len(table))).abs().max() > tolerance:
+        if np.abs(table - sinusoids(len(table), width)).max() > tolerance:
             raise ModelError(f"{tensors.path}: {name} are no sinusoids, which is not supported")
 
 
@@ -287,10 +315,6 @@ def _search(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     return search_settings(numbers[_EXPONENT], beam_size=numbers[_BEAM], **{n: numbers[n] for n in _SAME})
 
 
-_NO_TOKEN = -1
-"""Stands for ids that are no entries of the vocabulary, such as those of tokens that were added later."""
-
-_FILES = "model.safetensors", "source.spm", "target.spm", "vocab.json", "target_vocab.json"
 _SETTINGS = (
     *("model_type", "d_model", "vocab_size", "decoder_vocab_size", "max_position_embeddings"),
     *("encoder_layers", "decoder_layers", "encoder_attention_heads", "decoder_attention_heads"),
@@ -308,69 +332,6 @@ _OF_TOKENS: dict[str, tuple[str, ...]] = {
     "added_tokens.json": (),
 }
 """Files of the tokeniser -> their settings that change how it splits; all if none is named."""
-
-
-class TransformersMarian:
-    """The model in transformers; an `Original`.
-
-    `settings` are those of `known_settings`.
-    """
-
-    def __init__(self, path: Path, settings: Mapping[str, Any], orders: tuple[Order, Order]) -> None:
-        from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
-
-        self._tokenizer = None
-        with folder_with(path, _FILES, settings) as folder, no_progress_bar():
-            if (folder / "source.spm").exists():  # our exports have no SentencePiece model
-                # Not AutoTokenizer: a hostile folder would choose the class.
-                self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
-            model = MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-        for stack in (model.get_encoder(), model.get_decoder()):  # a file may have rounded sinusoids
-            length, width = stack.embed_positions.weight.shape
-            of_ours = torch.arange(width).view(-1, 2).T.flatten()
-            with torch.inference_mode():
-                stack.embed_positions.weight.copy_(SinusoidalPositions(width)(length)[:, of_ours])
-        symbols = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
-        model.generation_config = GenerationConfig(  # in place of settings that change what it writes
-            **{name: getattr(model.config, name) for name in symbols}
-        )
-        self._model = model.eval()
-        self._source, self._target = orders
-
-    def encode(self, text: str) -> list[int] | None:
-        """The source ids of a text, without the end symbol; None without SentencePiece models."""
-        if self._tokenizer is None:
-            return None
-        ids: list[int] = self._tokenizer(text)["input_ids"]
-        return self._source.ours(ids[:-1], unknown=_NO_TOKEN)
-
-    @torch.inference_mode()
-    def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
-        """The targets with the log-probability of each token, the end symbol's last."""
-        config, found = self._model.config, []
-        for source, target in zip(sources, targets, strict=True):
-            written = torch.tensor([*self._target.theirs(target), config.eos_token_id])
-            read = torch.tensor([[config.decoder_start_token_id, *written[:-1]]])
-            logits = self._model(input_ids=self._read(source), decoder_input_ids=read).logits[0]
-            log_probs = logits.log_softmax(-1).gather(1, written[:, None])[:, 0]
-            found.append(Scored(source, target, log_probs.tolist()))
-        return found
-
-    @torch.inference_mode()
-    def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:
-        """The most probable token again and again, at most `most`, without the end symbol."""
-        config = self._model.config
-        never = [number for number in self._target.foreign[:4] if number not in (None, config.eos_token_id)]
-        outputs = []
-        for source in sources:
-            [ids] = self._model.generate(
-                input_ids=self._read(source), max_new_tokens=most, suppress_tokens=never or None
-            )
-            outputs.append([token for token in ids[1:].tolist() if token != config.eos_token_id])
-        return [self._target.ours(ids) for ids in outputs]
-
-    def _read(self, source: Ids) -> Tensor:
-        return torch.tensor([[*self._source.theirs(source), self._model.config.eos_token_id]])
 
 
 def known_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:

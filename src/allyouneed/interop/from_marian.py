@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import (
+    Array,
     Imported,
     Order,
     Pair,
     Scored,
     Tensors,
+    Weights,
     config_of,
     embedding_weights,
     layer_weights,
@@ -94,7 +94,7 @@ def read(path: Path) -> Imported:
     settings = parse_yaml(description.rstrip(b"\0"), file)
     require_settings(settings, _KNOWN, file, "it changes what a model computes")
     vocabularies, files = read_vocabularies(file, is_shared=_is_shared(settings))
-    tensors = Tensors({name: array for name, array in arrays.items() if isinstance(array, Tensor)}, file)
+    tensors = Tensors({name: array for name, array in arrays.items() if not isinstance(array, bytes)}, file)
     tensors.drop(*(name for name in arrays if name.endswith(_FACTOR)))
     model = _model(settings, file)
     weights = _embeddings(tensors, settings, vocabularies.orders, model["d_model"])
@@ -108,7 +108,7 @@ def read(path: Path) -> Imported:
         config_of(file, vocabularies, weights, model, search=search),
         weights,
         *vocabularies.tokenizers,
-        package="pymarian",
+        packages=["pymarian"],
         load=lambda: RealMarian(file, names, files, arrays if is_rounded else None),
         notices=["its weights are rounded to integers, and are kept so; they are proved as floats"]
         if is_rounded
@@ -133,7 +133,7 @@ def _is_model(path: Path) -> bool:
 
 def _embeddings(
     tensors: Tensors, settings: Mapping[str, Any], orders: tuple[Order, Order], width: int
-) -> dict[str, Tensor]:
+) -> Weights:
     sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
     if _is_shared(settings):
         source = target = output = tensors.take("Wemb", sizes[0], width)
@@ -147,7 +147,7 @@ def _embeddings(
                 else tensors.take("decoder_ff_logit_out_W", width, sizes[1]).T
             )
     bias = (
-        torch.zeros(sizes[1])
+        np.zeros(sizes[1], np.float32)
         if settings.get("output-omit-bias") == "true"
         else tensors.take("decoder_ff_logit_out_b", 1, sizes[1])[0]
     )
@@ -209,7 +209,7 @@ _RECURRENT = {
 """The parts that a decoder with recurrent units has in place of self-attention."""
 
 
-def _layers(tensors: Tensors, model: Mapping[str, Any]) -> dict[str, Tensor]:
+def _layers(tensors: Tensors, model: Mapping[str, Any]) -> Weights:
     """The weights of all layers; Marian's linear maps multiply from the other side."""
     width, sizes = model["d_model"], (model["d_model"], model["d_ff"])
 
@@ -269,7 +269,7 @@ class RealMarian:
         model: Path,
         names: tuple[Sequence[str], Sequence[str]],
         files: tuple[Path, Path],
-        arrays: Mapping[str, Tensor | bytes] | None = None,
+        arrays: Mapping[str, Array | bytes] | None = None,
     ) -> None:
         self._model, self._files = model, files
         if arrays is not None:
@@ -277,7 +277,7 @@ class RealMarian:
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._model = Path(folder, "model.npz")
             contents = {
-                name: array.numpy() if isinstance(array, Tensor) else np.frombuffer(array, np.int8)
+                name: np.frombuffer(array, np.int8) if isinstance(array, bytes) else array
                 for name, array in arrays.items()
             }
             np.savez(self._model, **contents)  # type: ignore[arg-type]

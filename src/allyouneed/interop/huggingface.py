@@ -1,6 +1,5 @@
 """Hugging Face export: a folder that `transformers` loads as a Marian model, with its tokenisers."""
 
-import contextlib
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,9 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
 from allyouneed.inference.torch_engine import pad
 from allyouneed.interop.foreign import DIFFERENCES, length_exponent, parts_of
+from allyouneed.interop.from_huggingface import LAYER, MARIAN_EPSILON, WRITING
 from allyouneed.interop.parity import Ids
+from allyouneed.interop.transformers_marian import no_progress_bar
 from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, NEVER_PRODUCED, PADDING, SENTINEL, START, UNKNOWN
@@ -213,38 +214,6 @@ def _write_tokenizer(content: bytes, directory: Path) -> None:
         model_max_length=1 + MAX_TOKENS,
     ).save_pretrained(directory)
 
-
-@contextlib.contextmanager
-def no_progress_bar() -> Iterator[None]:
-    """Keep transformers from showing its progress."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-LAYER = {
-    "self_attention.query_key_value": [f"self_attn.{each}_proj" for each in "qkv"],
-    "self_attention.output": ["self_attn.out_proj"],
-    "after_self_attention.norm": ["self_attn_layer_norm"],
-    "cross_attention.query": ["encoder_attn.q_proj"],
-    "cross_attention.key_value": [f"encoder_attn.{each}_proj" for each in "kv"],
-    "cross_attention.output": ["encoder_attn.out_proj"],
-    "after_cross_attention.norm": ["encoder_attn_layer_norm"],
-    "feed_forward.inner": ["fc1"],
-    "feed_forward.outer": ["fc2"],
-    "after_feed_forward.norm": ["final_layer_norm"],
-}
-"""Our part of a layer -> Marian's as transformers names it."""
-WRITING = "self_attention.output", "cross_attention.output", "feed_forward.outer", ".norm"
-"""Parts of names of maps and normalisations that write into the residual stream; the others read it."""
-MARIAN_EPSILON = 1e-5
-"""PyTorch's default epsilon, which Marian uses in every normalisation."""
 
 Named = Iterator[tuple[str, Tensor]]
 

@@ -7,21 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import torch
-
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import ModelError, UsageError, UserError, is_out_of_memory
+from allyouneed.inference.engine import Engine
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
-from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.inference.stored_model import StoredModel
 from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
 from allyouneed.interop.foreign import Imported
 from allyouneed.interop.foreign_files import located
 from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, random_pairs
-from allyouneed.model.encoder_decoder import EncoderDecoder
-from allyouneed.model.weights import model_from_weights
 from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, write_checkpoint
 from allyouneed.storage.publish import publish_directory, read_manifest, require_free, sha256_of
+from allyouneed.storage.tensor_files import map_tensors
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.task import Units
 
@@ -59,8 +58,8 @@ class Proof:
     format: str
     difference: float | None
     """Largest difference between log-probabilities of a token; None if the software is not installed."""
-    package: str
-    """Python package of the software."""
+    lacking: str | None
+    """Python package of the software that is not installed, if any is not."""
     notices: Sequence[str]
     """Remarks for the user."""
 
@@ -99,11 +98,13 @@ def import_model(
         "imported_sha256": {imported.file.name: sha256_of(imported.file)},
     }
     with publish_directory(out, "model", facts, say=say) as aside:
-        weights = {name: tensor.clone() for name, tensor in imported.weights.items()}  # equal ones may be one
-        write_checkpoint(aside, config, weights, {})
+        write_checkpoint(aside, config, imported.weights, {})
         Units(imported.source, imported.target).save(aside)
-        difference = _proved(imported, model_from_weights(config.model, weights, out / WEIGHTS))
-    return Proof(name, difference, imported.package, imported.notices)
+        stored = StoredModel(config.model, map_tensors(aside / WEIGHTS), out / WEIGHTS)
+        lacking = next((each for each in imported.packages if importlib.util.find_spec(each) is None), None)
+        engine = build_engine(stored)  # checks the weights
+        difference = _proved(imported, engine) if lacking is None else None
+    return Proof(name, difference, lacking, imported.notices)
 
 
 def _format_of(path: Path) -> str:
@@ -118,22 +119,19 @@ def _format_of(path: Path) -> str:
     )
 
 
-def _proved(imported: Imported, model: EncoderDecoder) -> float | None:
-    """The largest difference between log-probabilities here and in the other software, if it is installed."""
-    if importlib.util.find_spec(imported.package) is None:
-        return None
-    sources, targets = random_pairs(model.config, UNKNOWN + 1)
+def _proved(imported: Imported, engine: Engine) -> float:
+    """The largest difference between log-probabilities here and in the other software."""
+    sources, targets = random_pairs(imported.config.model, UNKNOWN + 1)
     sentences: list[Ids] = [ids for ids in map(imported.source.encode, SENTENCES) if ids]
     search = SearchConfig(beam_size=1, max_length=_MOST_WRITTEN + 1, max_extra_tokens=1_000)
-    with torch.inference_mode():
-        written = [found[0].ids for found in generate(TorchEngine(model), sentences, search)]
-        with _running(imported.package):
-            original = imported.load()
-            split = [original.encode(text) for text in _TEXTS]
-            theirs = original.scored([*sources, *sentences], [*targets, *written])
-            greedy = original.greedy(sentences, _MOST_WRITTEN)
-        pairs = [each.source for each in theirs], [each.target for each in theirs]
-        ours = [score.token_log_probs for score in score_targets(TorchEngine(model), *pairs)]
+    written = [found[0].ids for found in generate(engine, sentences, search)]
+    with _running(imported.packages[0]):
+        original = imported.load()
+        split = [original.encode(text) for text in _TEXTS]
+        theirs = original.scored([*sources, *sentences], [*targets, *written])
+        greedy = original.greedy(sentences, _MOST_WRITTEN)
+    pairs = [each.source for each in theirs], [each.target for each in theirs]
+    ours = [score.token_log_probs for score in score_targets(engine, *pairs)]
     difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
     if any(ids not in (None, imported.source.encode(text)) for text, ids in zip(_TEXTS, split, strict=True)):
         raise ModelError(

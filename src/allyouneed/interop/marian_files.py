@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.errors import ModelError, UsageError, UserError
-from allyouneed.interop.foreign import Order, Vocabularies, sentencepiece_of
+from allyouneed.interop.foreign import Array, Order, Vocabularies, sentencepiece_of
 from allyouneed.interop.foreign_files import (
     MAX_SETTINGS_BYTES,
     MAX_VOCABULARY_BYTES,
@@ -75,8 +73,8 @@ _MOST_ARRAYS = 100_000
 _FLOATS = np.float16, np.float32, np.float64
 
 
-def read_archive(path: Path) -> dict[str, Tensor | bytes]:
-    """The arrays of a file that have floats, as tensors, and `CONFIG` as bytes; nothing is unpickled."""
+def read_archive(path: Path) -> dict[str, Array | bytes]:
+    """The arrays of a file that have floats, and `CONFIG` as bytes; nothing is unpickled."""
     try:
         with open_regular(path, MAX_WEIGHT_BYTES) as file, zipfile.ZipFile(file) as archive:
             arrays = {
@@ -87,15 +85,13 @@ def read_archive(path: Path) -> dict[str, Tensor | bytes]:
         raise
     except Exception as error:  # zipfile, zlib, numpy's reader of headers: each has errors of its own
         raise damaged(path, f"is no valid .npz file ({type(error).__name__})") from None
-    found = {
-        name: torch.from_numpy(array)
-        for name, array in arrays.items()
-        if name != CONFIG and array.dtype in _FLOATS
+    found: dict[str, Array | bytes] = {
+        name: array for name, array in arrays.items() if name != CONFIG and array.dtype in _FLOATS
     }
-    return {**found, CONFIG: arrays[CONFIG].tobytes()} if CONFIG in arrays else {**found}
+    return {**found, CONFIG: arrays[CONFIG].tobytes()} if CONFIG in arrays else found
 
 
-def _archived_array(content: BytesIO) -> "np.ndarray[Any, Any]":
+def _archived_array(content: BytesIO) -> Array:
     """An array in this machine's order of bytes."""
     shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(content)](content)
     array = np.frombuffer(content.getbuffer(), dtype, offset=content.tell())
@@ -118,8 +114,8 @@ def is_binary(path: Path) -> bool:
         return file.read(8) == struct.pack("<Q", _VERSION)
 
 
-def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
-    """The arrays of a file, tensors of float32 and others as bytes, and whether some were rounded.
+def read_arrays(path: Path) -> tuple[dict[str, Array | bytes], bool]:
+    """The arrays of a file, those of float32 and others as bytes, and whether some were rounded.
 
     Raises ModelError if the file is damaged, or its weights are packed for one kind of processor.
     """
@@ -130,7 +126,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Tensor | bytes], bool]:
         raise damaged(path, f"is damaged or no binary file of Marian ({error})") from None
 
 
-def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor | bytes], bool]:
+def _read(path: Path, file: ByteReader) -> tuple[dict[str, Array | bytes], bool]:
     version, count = file.numbers("QQ")
     if version != _VERSION or count > _MOST_ITEMS:
         raise ValueError(f"version {version}, {count:,} items")
@@ -150,7 +146,7 @@ def _read(path: Path, file: ByteReader) -> tuple[dict[str, Tensor | bytes], bool
     return arrays, any(kind in _INTEGERS for _, kind, _, _ in items)
 
 
-def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Tensor | bytes:
+def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Array | bytes:
     if name.startswith("special:"):
         return data
     if kind not in (_FLOAT32, *_INTEGERS):
@@ -165,12 +161,12 @@ def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes
         raise ValueError(f"{name} has less data than its shape {shape}")
     values = np.frombuffer(data, stored, size)
     if kind == _FLOAT32:
-        return torch.from_numpy(values.reshape(shape).copy())
+        return values.reshape(shape)
     [factor] = struct.unpack_from("<f", data, size * stored.itemsize)
     if not (math.isfinite(factor) and factor > 0) or len(shape) != 2:
         raise ValueError(f"{name} is no matrix with a factor")
     whole = values.reshape(shape) if _EMBEDDINGS in name else values.reshape(shape[::-1]).T
-    return torch.from_numpy(whole.astype(np.float32, order="C") / np.float32(factor))
+    return whole.astype(np.float32, order="C") / np.float32(factor)
 
 
 _END, _UNKNOWN = "</s>", "<unk>"

@@ -9,10 +9,10 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
+from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
-from allyouneed.inference.torch_engine import TorchEngine
-from allyouneed.model.transformer import Transformer
+from allyouneed.inference.stored_model import Model
 from allyouneed.symbols import SENTINEL
 
 TOLERANCE = 1e-4
@@ -43,7 +43,7 @@ class Exported(Protocol):
 
 
 def require_agreement(
-    exported: Exported, model: Transformer, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
+    exported: Exported, model: Model, source_tokenizer: Tokenizer, target_tokenizer: Tokenizer
 ) -> float:
     """Compare an export with its model on random tokens and on translations of sentences.
 
@@ -62,10 +62,10 @@ def require_agreement(
     sources, targets = random_pairs(model.config, SENTINEL)
     most = _most_tokens(model.config)
     sentences = [ids[:most] for ids in encoded]
-    greedy = SearchConfig(beam_size=1, max_extra_tokens=5)
+    greedy, engine = SearchConfig(beam_size=1, max_extra_tokens=5), build_engine(model)
     sources += sentences
-    targets += [found[0].ids[:most] for found in generate(TorchEngine(model), sentences, greedy)]
-    ours = [score.token_log_probs for score in score_targets(TorchEngine(model), sources, targets)]
+    targets += [found[0].ids[:most] for found in generate(engine, sentences, greedy)]
+    ours = [score.token_log_probs for score in score_targets(engine, sources, targets)]
     return largest_difference(ours, exported.score(sources, targets))
 
 

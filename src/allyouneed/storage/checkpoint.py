@@ -6,6 +6,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UserError
 from allyouneed.storage.publish import publish_directory, read_manifest, read_published
@@ -14,7 +18,7 @@ from allyouneed.storage.tensor_files import MappedTensors, map_tensors, read_ten
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Weights = dict[str, Tensor]
+    Weights = Mapping[str, Tensor | NDArray[Any]]
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.toml"
@@ -40,7 +44,7 @@ class Checkpoint:
         return self.directory / WEIGHTS
 
     @cached_property
-    def weights(self) -> "Weights":
+    def weights(self) -> "dict[str, Tensor]":
         """The weights as tensors in memory of their own."""
         return read_tensors(self.weights_path)
 
@@ -63,9 +67,8 @@ def write_checkpoint(
     directory: Path, config: RunConfig, weights: "Weights", attachments: Attachments
 ) -> None:
     """Write the files of a model into a directory that will be published."""
-    from safetensors.torch import save_file
-
-    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, directory / WEIGHTS)
+    arrays = {name: np.asarray(values, order="C") for name, values in weights.items()}
+    save_file(arrays, directory / WEIGHTS)
     (directory / CONFIG).write_bytes(config.to_toml().encode())
     for name, content in attachments.items():
         (directory / name).write_bytes(content)

@@ -53,7 +53,7 @@ def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
     for line in proof.notices:
         notice(f"{model}: {line}")
     if proof.difference is None:
-        print(f"{out}: {model} ({proof.format}); not proved, as {proof.package} is not installed")
+        print(f"{out}: {model} ({proof.format}); not proved, as {proof.lacking} is not installed")
     else:
         print(f"{out}: {model} ({proof.format}); log-probabilities differ by {proof.difference:.1g} at most")
 
