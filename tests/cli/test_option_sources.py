@@ -75,6 +75,7 @@ WRONG_KEYS = [
     ('port = "http"', "serve.toml: 'http' is not a whole number"),
     ("port = 1.5", "serve.toml: '1.5' is not a whole number"),
     ("port = true", "is not a whole number"),
+    ("insecure = 2", "serve.toml: 2 is neither yes, true or 1 nor no, false or 0"),
     ("port = [1]", "serve.toml: write a text, a number, true or false"),
     ("port = {a = 1}", "serve.toml: write a text, a number, true or false"),
     ("host = 2026-01-01", "serve.toml: write a text, a number, true or false"),
@@ -89,6 +90,14 @@ WRONG_KEYS = [
     ('models = ["m"]\ntrusted-proxy = "x"', "trusted-proxy in "),
     ('models = ["m"]\nhost = "0.0.0.0"', "host in "),
 ]
+
+
+@pytest.mark.parametrize(
+    ("word", "is_on"), {"yes": True, "TRUE": True, "1": True, "no": False, "0": False}.items()
+)
+def test_a_switch_is_turned_by_a_word(word: str, is_on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{VARIABLE}INSECURE", word)
+    assert parsed()["insecure"] == is_on
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG_KEYS)
@@ -108,7 +117,11 @@ def test_wrong_keys_are_one_line_with_the_file_and_the_key(
     [
         ("PORT", "70000", 'Invalid value "70000" for ALLYOUNEED_SERVE_PORT. Must be <= 65535.'),
         ("PORT", "tcp://10.0.0.1:80", "for ALLYOUNEED_SERVE_PORT: 'tcp://10.0.0.1:80' is not a whole number"),
-        ("INSECURE", "maybe", "Invalid value for ALLYOUNEED_SERVE_INSECURE"),
+        (
+            "INSECURE",
+            "maybe",
+            "ALLYOUNEED_SERVE_INSECURE: 'maybe' is neither yes, true or 1 nor no, false or 0",
+        ),
         ("MAX_WIAT", "1", "ALLYOUNEED_SERVE_MAX_WIAT: unknown variable; unset it; did you mean "),
         ("QUIET", "1", "ALLYOUNEED_SERVE_QUIET: unknown variable; unset it; --quiet and --debug stand on"),
         ("TOKEN", "hidden", "did you mean ALLYOUNEED_SERVE_TOKEN_FILE?"),

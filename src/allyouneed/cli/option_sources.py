@@ -16,6 +16,8 @@ _FILE = "config"
 """Name of the option that names the file; a file cannot name another."""
 _ON_THE_COMMAND_LINE = ("quiet", "debug")
 """Options of every command, which have no other source."""
+_SWITCHES = {"yes", "y", "true", "t", "1", "no", "n", "false", "f", "0"}
+"""Values of a switch, as the parser of the command line takes them."""
 
 
 class OptionSources:
@@ -58,6 +60,8 @@ class OptionSources:
             if any(isinstance(each, list | dict | date | time) for each in values):
                 listed = ", or a list of them" * option.token_count()[1]
                 raise UsageError(f"{place}: write a text, a number, true or false{listed}")
+            if option.hint is bool and str(value).lower() not in _SWITCHES:
+                raise UsageError(f"{place}: {value!r} is neither yes, true or 1 nor no, false or 0")
             if not option.tokens:
                 self._places[name] = place
                 for index, each in enumerate(values):
