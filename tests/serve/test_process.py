@@ -18,11 +18,14 @@ from typing import Any
 import httpx
 import pytest
 import tomli_w
+from tests.kernels import require_kernels
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 from allyouneed.cli.program import app
 from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.process import DecodingThreads
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
+from allyouneed.storage.run_directory import resolve_model
 
 SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
 
@@ -251,6 +254,43 @@ def test_only_those_with_the_token_are_served_and_sighup_reads_it_and_the_models
     assert said.count("the token has been read again") == 1
     assert f"the former one still counts: --token-file {token}: is not one line" in said
     assert "er token" not in said
+
+
+_LATER = """
+import sys, threading
+from pathlib import Path
+from allyouneed.serve.access import ServerSettings
+from allyouneed.serve.models import ModelSource, load_models, newer
+from allyouneed.serve.process import DecodingThreads, serving
+
+served, later = map(Path, sys.argv[1:])
+[model] = load_models([ModelSource(served, ("en", "de"))], "cpu")
+with serving([model], DecodingThreads(1, 1_000, "cpu"), ServerSettings()):
+    assert "torch" not in sys.modules
+    served.unlink()
+    served.symlink_to(later)
+    engine = newer(model, "cpu").loaded.engine
+    import torch
+
+    thread = threading.Thread(target=lambda: print(type(engine).__name__, torch.get_num_threads()))
+    thread.start()
+    thread.join()
+"""
+
+
+def test_a_model_that_comes_later_and_needs_pytorch_has_one_of_its_threads(
+    toy_model: Path, tmp_path: Path
+) -> None:
+    """Each decoding thread would else start as many as there are cores."""
+    require_kernels()
+    checkpoint = load_checkpoint(resolve_model(toy_model))
+    config = checkpoint.config.replace(model={"attention": "unscaled"})  # which the kernels do not know
+    save_checkpoint(tmp_path / "later", config, checkpoint.weights, checkpoint.attachments, {})
+    (tmp_path / "served").symlink_to(toy_model)
+    command = [sys.executable, "-c", _LATER, tmp_path / "served", tmp_path / "later"]
+    environment = os.environ | {"OMP_NUM_THREADS": "3"}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert ended.stdout == "TorchEngine 1\n", ended.stderr
 
 
 def test_a_server_ends_with_its_terminal(toy_model: Path) -> None:

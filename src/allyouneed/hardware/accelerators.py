@@ -11,6 +11,10 @@ _DEVICES = {"+xpu": "/dev/dri", "+rocm": "/dev/kfd", "": "/dev/nvidiactl"}
 _DEVICE_OF_WSL = "/dev/dxg"
 
 
+threads_when_loaded: list[int] = []
+"""The last one, if any, is PyTorch's number of threads once `hardware.devices` has loaded it."""
+
+
 def has_pytorch() -> bool:
     """Whether PyTorch is installed."""
     if "torch" in sys.modules:

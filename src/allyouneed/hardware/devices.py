@@ -9,6 +9,7 @@ import torch
 
 from allyouneed.config.run import Precision
 from allyouneed.errors import UsageError, is_out_of_memory
+from allyouneed.hardware.accelerators import threads_when_loaded
 
 
 def usable_device(given: torch.device | str) -> torch.device:
@@ -75,3 +76,5 @@ class PyTorchThreads:
 
 
 PYTORCH_THREADS = PyTorchThreads()
+if threads_when_loaded:
+    torch.set_num_threads(threads_when_loaded[-1])

@@ -18,6 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from allyouneed.errors import UsageError, UserError, counted, duration, system_fault, talk
+from allyouneed.hardware.accelerators import threads_when_loaded
 from allyouneed.hardware.processor import available_cores
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.search_plan import Batching
@@ -52,8 +53,9 @@ class DecodingThreads:
 
 
 def _one_pytorch_thread() -> contextlib.AbstractContextManager[None]:
-    """Limit PyTorch, where a model needs it, to one thread in each of the decoding threads."""
+    """Limit PyTorch to one thread in each of the decoding threads, also if only a later model needs it."""
     if not sys.modules.get("torch"):
+        threads_when_loaded.append(1)
         return contextlib.nullcontext()
     from allyouneed.hardware.devices import PYTORCH_THREADS
 
