@@ -46,7 +46,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Program:
     wheel = build(folder / "dist", HATCH_BUILD_HOOK_ENABLE_CUSTOM="true")
     python = folder / "environment" / "bin" / "python"
     subprocess.run([sys.executable, "-m", "venv", folder / "environment"], check=True)
-    install = [python, "-m", "pip", "install", "--quiet", f"{wheel}[serve,marian]"]
+    install = [str(python), "-m", "pip", "install", "--quiet", f"{wheel}[serve,marian]"]
     done = subprocess.run(install, capture_output=True, text=True, check=False)
     if done.returncode:
         pytest.skip(f"NOT RUN: needs a package index: {done.stderr[-300:]}")

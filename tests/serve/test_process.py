@@ -287,7 +287,7 @@ def test_a_model_that_comes_later_and_needs_pytorch_has_one_of_its_threads(
     config = checkpoint.config.replace(model={"attention": "unscaled"})  # which the kernels do not know
     save_checkpoint(tmp_path / "later", config, checkpoint.weights, checkpoint.attachments, {})
     (tmp_path / "served").symlink_to(toy_model)
-    command = [sys.executable, "-c", _LATER, tmp_path / "served", tmp_path / "later"]
+    command = [sys.executable, "-c", _LATER, str(tmp_path / "served"), str(tmp_path / "later")]
     environment = os.environ | {"OMP_NUM_THREADS": "3"}
     ended = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert ended.stdout == "TorchEngine 1\n", ended.stderr

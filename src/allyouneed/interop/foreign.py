@@ -30,12 +30,7 @@ _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 BFLOAT16 = np.dtype(np.uint16)
 """The type of arrays that hold the bits of bfloat16, which NumPy does not have."""
-_RESOLUTIONS = {
-    np.dtype(np.float64): 0.0,
-    np.dtype(np.float32): 0.0,
-    np.dtype(np.float16): 2.0**-10,
-    BFLOAT16: 2.0**-7,
-}
+_RESOLUTIONS = {**dict.fromkeys(map(np.dtype, ("f8", "f4")), 0.0), np.dtype("f2"): 2**-10, BFLOAT16: 2**-7}
 """Type of floats -> the distance from 1 to the next number; 0 if it has the precision of float32."""
 
 Array = NDArray[Any]
