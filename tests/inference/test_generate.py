@@ -15,7 +15,7 @@ from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.projection import FullProjection
-from allyouneed.inference.scheduler import Scheduler, Source, alone
+from allyouneed.inference.scheduler import Scheduler, Source, search_of
 from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.search_plan import Batching, SearchPlan
@@ -185,8 +185,8 @@ def test_what_is_certain_grows_until_it_is_the_best_output(tiny_model: Any) -> N
         certain: list[list[int]] = []
         for source, [best] in zip(sources, found, strict=True):
             certain.clear()
-            work = alone(Source(source, prefix))
-            scheduler.submit(SearchPlan(engine, config), work, watch=lambda _, ids, __: certain.append(ids))
+            job = search_of(Source(source, prefix))
+            scheduler.submit(SearchPlan(engine, config), job, watch=lambda _, ids, __: certain.append(ids))
             scheduler.work_off()
             assert certain[:3] == [[9], [9, 4], [9, 4, 7]]
             assert certain[-1] == best.ids

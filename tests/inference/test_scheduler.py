@@ -21,7 +21,7 @@ from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
-from allyouneed.inference.scheduler import Job, Scheduler, Source, alone, run_in_threads
+from allyouneed.inference.scheduler import Job, Scheduler, Source, run_in_threads, search_of
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.search_plan import Batching, Load, SearchPlan
 from allyouneed.inference.torch_engine import TorchEngine
@@ -79,8 +79,8 @@ VOCAB_SIZE = 11
 CONFIG = SearchConfig(max_extra_tokens=6)
 
 
-def search_of(ids: list[int], prefix: Sequence[int] = ()) -> Job[list[Hypothesis]]:
-    return alone(Source(ids, prefix))
+def search(ids: list[int], prefix: Sequence[int] = ()) -> Job[list[Hypothesis]]:
+    return search_of(Source(ids, prefix))
 
 
 def random_sources(num: int, seed: int = 1) -> list[list[int]]:
@@ -130,7 +130,7 @@ def test_many_threads_get_the_same_bits_as_one_call(engine: Engine) -> None:
         def ask(number: int) -> tuple[int, SearchConfig, list[Hypothesis]]:
             config = configs[number % 3]
             plan = SearchPlan(engine, config)  # an equal plan each time
-            future = scheduler.submit(plan, search_of(sources[number // 3]))
+            future = scheduler.submit(plan, search(sources[number // 3]))
             return number // 3, config, future.result(PATIENCE_SECONDS)
 
         for number, config, found in callers.map(ask, range(180)):
@@ -142,7 +142,7 @@ def test_many_threads_get_the_same_bits_as_one_call(engine: Engine) -> None:
 
 
 def test_the_load_tells_how_much_work_waits_and_who_is_idle(held: Held) -> None:
-    plan, source, num_tokens = SearchPlan(held, CONFIG.replace(beam_size=2)), search_of([5] * 9), 20
+    plan, source, num_tokens = SearchPlan(held, CONFIG.replace(beam_size=2)), search([5] * 9), 20
     with Scheduler(Batching(workers=2)).start() as scheduler:
         assert scheduler.load() == Load(num_waiting=0, num_done=0, seconds_worked=0.0, num_idle=2)
         first = scheduler.submit(plan, source)
@@ -161,12 +161,12 @@ def test_the_load_tells_how_much_work_waits_and_who_is_idle(held: Held) -> None:
 def test_work_counts_as_far_as_it_has_come_and_no_farther_if_it_is_cancelled(engine: Engine) -> None:
     endless = CONFIG.replace(beam_size=2, min_length=100_000, max_extra_tokens=100_000, max_length=None)
     with Scheduler(Batching()).start() as scheduler:
-        future = scheduler.submit(SearchPlan(engine, endless), search_of([5] * 9))
+        future = scheduler.submit(SearchPlan(engine, endless), search([5] * 9))
         wait_until(lambda: scheduler.load().num_done == 20)  # the output is longer than the source
         assert scheduler.load().num_waiting == 20
         assert scheduler.load().seconds_worked > 0
         future.cancel()
-        waiting = scheduler.submit(SearchPlan(engine, endless), search_of([5] * 30))
+        waiting = scheduler.submit(SearchPlan(engine, endless), search([5] * 30))
         waiting.cancel()
         wait_until(lambda: scheduler.load().num_idle)
         assert scheduler.load().num_waiting == 0
@@ -188,7 +188,7 @@ def test_samples_of_a_source_are_one_future(engine: Engine) -> None:
     sources = random_sources(5)
     with Scheduler(Batching(workers=2)).start() as scheduler:
         plan = SearchPlan(engine, config, 7)
-        futures = scheduler.submit_all(plan, map(search_of, [*sources, []]))
+        futures = scheduler.submit_all(plan, map(search, [*sources, []]))
         found = [future.result(PATIENCE_SECONDS) for future in futures]
     assert found == list(generate(engine, [*sources, []], config, n_best=7))
     assert [len(samples) for samples in found] == [7] * 6
@@ -197,7 +197,7 @@ def test_samples_of_a_source_are_one_future(engine: Engine) -> None:
 def test_a_cancelled_search_leaves_at_the_next_step_and_others_stay_as_they_are(held: Held) -> None:
     sources = random_sources(9)
     with Scheduler(Batching()).start() as scheduler:
-        futures = scheduler.submit_all(SearchPlan(held, CONFIG), map(search_of, sources))
+        futures = scheduler.submit_all(SearchPlan(held, CONFIG), map(search, sources))
         assert all(future.cancel() for future in futures[::2])
         tokens_left = sum(4 * (len(source) + 1) for source in sources[1::2])
         assert scheduler.num_tokens == tokens_left
@@ -210,7 +210,7 @@ def test_a_cancelled_search_leaves_at_the_next_step_and_others_stay_as_they_are(
 
 def test_when_all_have_left_nothing_is_computed(held: Held) -> None:
     with Scheduler(Batching()).start() as scheduler:
-        future = scheduler.submit(SearchPlan(held, CONFIG.replace(min_length=9)), search_of([5] * 9))
+        future = scheduler.submit(SearchPlan(held, CONFIG.replace(min_length=9)), search([5] * 9))
         future.cancel()
         held.going.set()
         scheduler.close()
@@ -223,7 +223,7 @@ def test_a_search_past_its_deadline_fails_and_its_neighbour_goes_on(
     now = 0.0
     monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
     with Scheduler(Batching()).start() as scheduler:
-        plan, source = SearchPlan(held, CONFIG), search_of([5, 6])
+        plan, source = SearchPlan(held, CONFIG), search([5, 6])
         soon: dict[str, Any] = {"deadline": 1.0}
         late: dict[str, Any] = {"deadline": 3.0}
         overdue, other = (scheduler.submit(plan, source, **when) for when in (soon, late))
@@ -238,7 +238,7 @@ def test_what_is_certain_is_told_and_grows(engine: Engine) -> None:
     told: list[tuple[int, list[int], bool]] = []
     with Scheduler(Batching()).start() as scheduler:
         plan = SearchPlan(engine, SearchConfig(beam_size=2, max_extra_tokens=20))
-        future = scheduler.submit(plan, search_of([5, 6, 7], [9, 4]), watch=lambda *each: told.append(each))
+        future = scheduler.submit(plan, search([5, 6, 7], [9, 4]), watch=lambda *each: told.append(each))
         [best] = future.result(PATIENCE_SECONDS)
     parts = [ids for _, ids, _ in told]
     assert parts[0][0] == 9
@@ -248,6 +248,21 @@ def test_what_is_certain_is_told_and_grows(engine: Engine) -> None:
     assert parts[-1] == best.ids
 
 
+def test_who_cannot_be_told_fails_alone(engine: Engine) -> None:
+    def fail(*_: object) -> NoReturn:
+        raise OSError("nobody listens")
+
+    plan = SearchPlan(engine, CONFIG)
+    with Scheduler(Batching()) as scheduler:
+        others = [scheduler.submit(plan, search([5, 6])) for _ in range(2)]
+        deaf = scheduler.submit(plan, search([5, 6]), watch=fail)
+        scheduler.work_off()
+        with pytest.raises(OSError, match="nobody listens"):
+            deaf.result(0)
+        assert all(future.result(0) for future in others)
+        assert scheduler.num_tokens == 0
+
+
 def test_a_failing_batch_fails_alone(engine: TorchEngine, tiny_model: Any) -> None:
     class Broken(TorchEngine):
         def start(self, beam_size: int) -> Decoding:
@@ -255,8 +270,8 @@ def test_a_failing_batch_fails_alone(engine: TorchEngine, tiny_model: Any) -> No
 
     broken = Broken(tiny_model(3).eval())
     with Scheduler(Batching()).start() as scheduler:
-        bad = [scheduler.submit(SearchPlan(broken, CONFIG), search_of([5])) for _ in range(3)]
-        good = [scheduler.submit(SearchPlan(engine, CONFIG), search_of([5])) for _ in range(3)]
+        bad = [scheduler.submit(SearchPlan(broken, CONFIG), search([5])) for _ in range(3)]
+        good = [scheduler.submit(SearchPlan(engine, CONFIG), search([5])) for _ in range(3)]
         for future in bad:
             with pytest.raises(MemoryError, match="no room"):
                 future.result(PATIENCE_SECONDS)
@@ -272,7 +287,7 @@ def test_an_error_while_a_search_is_finished_is_that_of_its_future(
 
     monkeypatch.setattr(SearchPlan, "finished", fail)
     with Scheduler(Batching()).start() as scheduler:
-        futures = [scheduler.submit(SearchPlan(engine, CONFIG), search_of([5, 6])) for _ in range(3)]
+        futures = [scheduler.submit(SearchPlan(engine, CONFIG), search([5, 6])) for _ in range(3)]
         for future in futures:
             with pytest.raises(MemoryError, match="no room to look back"):
                 future.result(PATIENCE_SECONDS)
@@ -280,15 +295,15 @@ def test_an_error_while_a_search_is_finished_is_that_of_its_future(
 
 def test_closing_finishes_what_was_submitted_or_cancels_it(held: Held) -> None:
     first = Scheduler(Batching(size=1)).start()
-    futures = first.submit_all(SearchPlan(held, CONFIG), map(search_of, random_sources(4)))
+    futures = first.submit_all(SearchPlan(held, CONFIG), map(search, random_sources(4)))
     held.going.set()
     first.close()
     assert all(future.done() and not future.cancelled() for future in futures)
     with pytest.raises(RuntimeError, match="closed"):
-        first.submit(SearchPlan(held, CONFIG), search_of([5]))
+        first.submit(SearchPlan(held, CONFIG), search([5]))
     held.going.clear()
     with Scheduler(Batching(size=1)).start() as second:
-        futures = second.submit_all(SearchPlan(held, CONFIG), map(search_of, random_sources(4)))
+        futures = second.submit_all(SearchPlan(held, CONFIG), map(search, random_sources(4)))
         threading.Timer(0.1, held.going.set).start()
     assert all(future.cancelled() for future in futures[1:])
 
@@ -315,7 +330,7 @@ def test_workers_share_the_sentences_equally(tiny_model: Any) -> None:
 
     with Scheduler(Batching(workers=2)) as scheduler:
         plan = SearchPlan(Watched(tiny_model(3).eval()), CONFIG)
-        futures = scheduler.submit_all(plan, map(search_of, random_sources(10)))
+        futures = scheduler.submit_all(plan, map(search, random_sources(10)))
         scheduler.start()
         assert all(future.result(PATIENCE_SECONDS) for future in futures)
     assert seen == [{5}, {5}]
@@ -390,7 +405,7 @@ def test_who_is_told_of_the_end_may_wait_for_threads_that_use_the_scheduler(held
         plan = SearchPlan(held, CONFIG)
         join: Callable[[list[list[Hypothesis]]], int] = (lambda _: 1 // 0) if ending == "failure" else len
         future = scheduler.submit(plan, Job([Source([5, 6]), Source([7])], join))
-        other = search_of([8])
+        other = search([8])
         future.add_done_callback(
             lambda _: ended.append(in_another_thread(lambda: scheduler.submit(plan, other)))
         )
@@ -407,7 +422,7 @@ def test_who_is_told_of_a_deadline_may_wait_for_threads_that_use_the_scheduler(
     now = 0.0
     monkeypatch.setattr("allyouneed.inference.scheduler.time.monotonic", lambda: now)
     with Scheduler(Batching(size=1)).start() as scheduler:
-        plan, source, ended = SearchPlan(held, CONFIG), search_of([5, 6]), []
+        plan, source, ended = SearchPlan(held, CONFIG), search([5, 6]), []
         limits: list[dict[str, Any]] = [{}, {"deadline": 1.0}, {"deadline": 2.0}, {"deadline": 3.0}]
         first, *others = (scheduler.submit(plan, source, **limit) for limit in limits)
         for future in others:

@@ -8,7 +8,7 @@ from typing import TypeVar
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.scheduler import Job, Scheduler, Source, alone
+from allyouneed.inference.scheduler import Job, Scheduler, Source, search_of
 from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.selection import Constraint
 
@@ -41,37 +41,43 @@ def generate(
         UsageError: `n_best` exceeds the beam size, or the model lacks the attention that `config` requests.
     """
     plan = SearchPlan(engine, config, n_best, constraint)
-    return carry_out(plan, map(alone, _paired(sources, prefixes)), batching)
+    return carry_out(plan, map(search_of, _paired(sources, prefixes)), batching)
 
 
-def carry_out(plan: SearchPlan, jobs: Iterable[Job[Result]], batching: Batching) -> Iterator[Result]:
-    """Yield the results of jobs, in order and in constant memory.
+def carry_out(plan: SearchPlan, jobs: Iterable[Job[Result] | Result], batching: Batching) -> Iterator[Result]:
+    """Yield the results of jobs, in order and in constant memory; what is no job is a result.
 
     Args:
         plan: How sources are searched.
         jobs: Any number of jobs, read ahead to search the longest sources first.
         batching: Limits on the work computed at once.
     """
-    remaining = iter(jobs)
-    while window := list(_window(remaining, batching.window_sentences // plan.num_samples)):
-        num_searches = sum(len(each.sources) for each in window) * plan.num_samples
+
+    def outputs(window: "Sequence[Job[Result] | Result]") -> Iterator[list[list[Hypothesis]]]:
+        sources = [Job(job.sources, list) for job in window if isinstance(job, Job)]
+        num_searches = sum(len(job.sources) for job in sources) * plan.num_samples
         workers = min(batching.workers, max(1, num_searches))
         with plan.engine.ready(), Scheduler(replace(batching, workers=workers)) as scheduler:
-            futures = scheduler.submit_all(plan, window)
+            futures = scheduler.submit_all(plan, sources)
             if workers == 1:
                 scheduler.work_off()
             else:
                 scheduler.start()
-            results = [future.result() for future in futures]
-        yield from results
+            return iter([future.result() for future in futures])
+
+    remaining = iter(jobs)
+    while window := list(_window(remaining, batching.window_sentences // plan.num_samples)):
+        found = outputs(window)
+        for job in window:  # joined one by one, so that a window of results need not be kept
+            yield job.join(next(found)) if isinstance(job, Job) else job
 
 
-def _window(remaining: Iterator[Job[Result]], num_sources: int) -> Iterator[Job[Result]]:
+def _window(remaining: Iterator[Job[Result] | Result], num_sources: int) -> Iterator[Job[Result] | Result]:
     """The next jobs, with at least `num_sources` sources if there are as many."""
     num = 0
     for job in remaining:
         yield job
-        num += max(1, len(job.sources))
+        num += len(job.sources) if isinstance(job, Job) else 1
         if num >= num_sources:
             return
 

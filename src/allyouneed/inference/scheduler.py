@@ -19,6 +19,7 @@ from allyouneed.inference.search import BeamSearch
 from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan
 
 Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
@@ -58,15 +59,15 @@ class Source(NamedTuple):
     """Token ids that the outputs begin with."""
 
 
-class Job(NamedTuple, Generic[Result]):
+class Job(NamedTuple, Generic[Result_co]):
     """Sources to be searched for a caller, and what is made of their outputs."""
 
     sources: Sequence[Source]
-    join: Callable[[list[list[Hypothesis]]], Result]
+    join: Callable[[list[list[Hypothesis]]], Result_co]
     """Makes the result of the hypotheses of each source: best first, or samples as drawn."""
 
 
-def alone(source: Source) -> Job[list[Hypothesis]]:
+def search_of(source: Source) -> Job[list[Hypothesis]]:
     """A job whose result is the hypotheses of a source."""
     return Job([source], lambda found: found[0])
 
@@ -111,7 +112,11 @@ class Scheduler:
 
     def work_off(self) -> None:
         """Be the only worker, in the calling thread, until nothing is left."""
-        self._work(0, until_idle=True)
+        deque(self.steps(), 0)
+
+    def steps(self) -> Iterator[None]:
+        """Be the only worker, in the calling thread, step by step, until nothing is left."""
+        return self._steps(0, until_idle=True)
 
     @property
     def num_tokens(self) -> int:
@@ -137,7 +142,7 @@ class Scheduler:
 
         Args:
             plan: How the sources are searched.
-            job: The job.
+            job: Sources to be searched, and how their outputs are joined.
             deadline: Value of `time.monotonic()` after which it fails with `TimeoutError`.
             watch: Function that follows the growing outputs; not with sampling or a coverage penalty.
 
@@ -166,7 +171,7 @@ class Scheduler:
             self._waiting.extend(tickets)
             self._changed.notify(len(tickets))
         for job in jobs:
-            job.future.add_done_callback(partial(self._forget, job.tickets))
+            job.future.add_done_callback(partial(self._count_ended, job.tickets))
             if not job.tickets:
                 job.finish()
 
@@ -190,7 +195,7 @@ class Scheduler:
     ) -> None:
         self.close(cancel=True)
 
-    def _forget(self, tickets: "Sequence[_Ticket]", _: object = None) -> "list[_Pending[Any]]":
+    def _count_ended(self, tickets: "Sequence[_Ticket]", _: object = None) -> "list[_Pending[Any]]":
         """Count searches that are over; return the jobs of which none is left."""
         ended = list[_Pending[Any]]()
         with self._changed:
@@ -208,7 +213,10 @@ class Scheduler:
                     ended.append(ticket.job)
         return ended
 
-    def _work(self, number: int, *, until_idle: bool = False) -> None:
+    def _work(self, number: int) -> None:
+        deque(self._steps(number), 0)
+
+    def _steps(self, number: int, *, until_idle: bool = False) -> Iterator[None]:
         """Search until the scheduler is closed or, with `until_idle`, nothing is left."""
         batches: dict[SearchPlan, _Batch] = {}
         if self._yielding and sys.platform == "linux":
@@ -217,7 +225,7 @@ class Scheduler:
             while not self._stopping and self._has_work(number, batches, until_idle):
                 began = time.monotonic()
                 for plan, batch in list(batches.items()):
-                    for job in self._forget(batch.step()):
+                    for job in self._count_ended(batch.step()):
                         job.finish()
                     if not batch.tickets:
                         del batches[plan]
@@ -225,6 +233,7 @@ class Scheduler:
                 with self._changed:
                     self._seconds_worked += time.monotonic() - began
                     self._num_tokens_done += sum(ticket.advance() for ticket in left)
+                yield
         finally:
             for batch in batches.values():
                 batch.cancel()
@@ -326,12 +335,12 @@ class _Ticket:
         self.num_tokens = self.num_tokens_left = len(self.request.source) * self.job.plan.beam_size
 
     def is_overdue(self) -> bool:
-        """Whether nobody waits for the result any more, or should."""
+        """Whether the job is done, or past its deadline."""
         job = self.job
         return job.future.done() or (job.deadline is not None and time.monotonic() > job.deadline)
 
     def is_over(self) -> bool:
-        """Whether nobody waits for the result any more; from its deadline on, nobody does."""
+        """Whether the job is done; past its deadline, it fails."""
         if self.is_overdue():
             self.job.fail(TimeoutError("the deadline of the search has passed"))
         return self.job.future.done()
@@ -342,16 +351,15 @@ class _Ticket:
         self.num_tokens_left -= num
         return num
 
-    def tell(self, certain: list[int]) -> None:
-        if self.job.watch is not None and len(certain) > self.num_certain:
-            self.num_certain = len(certain)
-            self.job.watch(self.number, certain, False)
-
-    def end(self, found: list[Hypothesis]) -> None:
-        """Keep the outputs; tell that they are all."""
-        self.found = found
-        if self.job.watch is not None:
-            self.job.watch(self.number, found[0].ids, True)
+    def tell(self, certain: list[int], *, is_all: bool = False) -> None:
+        """Tell the tokens that can no longer change, if there are more; the job fails if that fails."""
+        if self.job.watch is None or not (is_all or len(certain) > self.num_certain):
+            return
+        self.num_certain = len(certain)
+        try:
+            self.job.watch(self.number, certain, is_all)
+        except Exception as error:
+            self.job.fail(error)
 
 
 class _Batch:
@@ -404,10 +412,11 @@ class _Batch:
             return ended
         for request, found in self._search.step():
             if ticket := self.tickets.get(request.key):
-                ticket.end(self._plan.finished(request, found))
+                ticket.found = self._plan.finished(request, found)
                 ended.append(ticket)
         for ticket in ended:  # only now, so that an error in `finished` reaches all of them
             del self.tickets[ticket.request.key]
+            ticket.tell(ticket.found[0].ids, is_all=True)
         for place, sentence in enumerate(self._search.sentences):
             ticket = self.tickets.get(sentence.key)
             if ticket is not None and ticket.job.watch is not None:

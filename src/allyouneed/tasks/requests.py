@@ -2,14 +2,11 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.config.settings import Batch, Config, Workers, require_counts
 from allyouneed.errors import DataError, UsageError
-
-if TYPE_CHECKING:
-    from allyouneed.inference.scheduler import Job
 
 _IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
 """Whether outputs are sampled -> settings that then have no effect."""
@@ -118,15 +115,6 @@ def encoded_or_failure(encode: Callable[[Request], Result], request: Request | F
         return encode(request)
     except DataError as error:
         return Failure(request.id, error)
-
-
-def answered(encoded: "Job[Answer[Result]] | Failure") -> "Job[Answer[Result] | Failure]":
-    """The job that answers a request; a failure is its own answer."""
-    if not isinstance(encoded, Failure):
-        return encoded  # type: ignore[return-value]  # mypy takes results of `join` for arguments
-    from allyouneed.inference.scheduler import Job
-
-    return Job((), lambda _: encoded)
 
 
 def results(answers: Iterable[Answer[Result] | Failure], instead: Result) -> Iterator[Result]:

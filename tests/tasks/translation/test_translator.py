@@ -574,11 +574,19 @@ def test_a_device_that_is_not_there_is_refused(toy_model: Path, device: str) -> 
 
 def test_a_translation_can_be_followed_while_it_becomes_certain(toy_model: Path) -> None:
     translator = load_translator(toy_model)
-    for text in ("sun moon star", "bird", "", "Tree fish", "10:30", " -- "):
+    for text in ("sun moon star", "bird", "", "\n", "Tree fish\n", "sun\nmoon", "10:30", " -- "):
         certain = list(translator.follow(text, beam_size=2))
         assert certain[-1] == translator.translate([text], beam_size=2)[0].text
         assert all(certain[-1].startswith(part) for part in certain)
         assert all(len(one) < len(other) for one, other in itertools.pairwise(certain))
+
+
+@pytest.mark.parametrize("settings", [{"sampling": True}, {"coverage_penalty": 0.2}], ids=str)
+def test_what_is_not_certain_before_the_end_cannot_be_followed(
+    translator: Translator, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(UsageError, match="cannot be followed with"):
+        translator.follow("sun", **settings)
 
 
 @pytest.mark.parametrize("side", ["source", "target"])

@@ -33,7 +33,6 @@ from allyouneed.tasks.requests import (
     Failure,
     ParseRequest,
     TextOrWords,
-    answered,
     combined_search,
     encoded_or_failure,
     require_all,
@@ -140,7 +139,7 @@ class Parser:
     ) -> None:
         self.config, self.vocabulary = config, vocabulary
         models = model if isinstance(model, Sequence) else [model]
-        self.engine, self._jobers = build_engines(models, precision, threads)
+        self.engine, self._workers = build_engines(models, precision, threads)
         """The engine, or the ensemble, that decodes."""
         self._tokenizer = tokenizer
         self._last_constraint: tuple[object, Constraint] | None = None  # and the limits that it is for
@@ -161,7 +160,8 @@ class Parser:
         if isinstance(sentences, str):
             raise TypeError("a single sentence; put it in a list: [sentence]")
         jobs = require_all(map(self._job, map(ParseRequest, count(1), sentences)), "sentence")
-        return [answer.result for answer in self._carried_out(jobs, options)]
+        answers: Iterator[Answer[Parse]] = self._carried_out(jobs, options)
+        return [answer.result for answer in answers]
 
     @takes(ParseConfig, SearchConfig)
     def answer(
@@ -178,7 +178,7 @@ class Parser:
         Raises:
             UsageError: An option is unknown or out of range, or there is text to be split and no NLTK.
         """
-        return self._carried_out((answered(self._job(request)) for request in requests), options)
+        return self._carried_out(map(self._job, requests), options)
 
     def submit(
         self, scheduler: Scheduler, sentence: TextOrWords, *, deadline: float | None = None
@@ -244,7 +244,7 @@ class Parser:
                 (ids for _, ids in encoded),
                 config,
                 constraint=self._constraint(config),
-                batching=Batching(workers=self._jobers),
+                batching=Batching(workers=self._workers),
             )
             written: Iterator[list[int]] = (hypotheses[0].ids for hypotheses in found)
         else:
@@ -300,7 +300,7 @@ class Parser:
 
         return encoded_or_failure(encode, request)
 
-    def _carried_out(self, jobs: Iterable[Job[Result]], options: ParseOptions) -> Iterator[Result]:
+    def _carried_out(self, jobs: Iterable[Job[Result] | Result], options: ParseOptions) -> Iterator[Result]:
         own = {name: value for name, value in options.items() if name in ParseConfig.model_fields}
         config = ParseConfig.checked(**own)
         given = {name: v for name, v in options.items() if name not in own and v is not None}
@@ -308,7 +308,7 @@ class Parser:
             raise UsageError(f"{', '.join(idle)}: this is for translations only; leave it out", settings=idle)
         search = combined_search(given, self.config.search)
         constraint = self._constraint(search) if config.constrained else None
-        batching = Batching(config.batch_tokens, workers=config.workers or self._jobers)
+        batching = Batching(config.batch_tokens, workers=config.workers or self._workers)
         return carry_out(SearchPlan(self.engine, search, constraint=constraint), jobs, batching)
 
     def _encode(self, request: ParseRequest) -> tuple[list[str], list[int]]:

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import partial
 from itertools import count
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
 from allyouneed.config.settings import require_counts, takes
 from allyouneed.data.sentences import Divided, lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
+from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import carry_out, generate
@@ -27,7 +27,6 @@ from allyouneed.tasks.requests import (
     TranslateConfig,
     TranslateOptions,
     TranslationRequest,
-    answered,
     check_n_best,
     configured,
     encoded_or_failure,
@@ -124,7 +123,8 @@ class Translator:
         config, search = configured(options, self.config.search)
         requests = map(TranslationRequest, count(1), texts)
         jobs = require_all(self._jobs(requests, config, search, n_best), "text")
-        return (answer.result for answer in self._carried_out(jobs, config, search, n_best))
+        answers: Iterator[Answer[list[Translation]]] = self._carried_out(jobs, config, search, n_best)
+        return (answer.result for answer in answers)
 
     @takes(TranslateConfig, SearchConfig)
     def answer(
@@ -148,7 +148,7 @@ class Translator:
             UsageError: An option is unknown, out of range, or has no effect.
         """
         config, search = configured(options, self.config.search)
-        jobs = map(answered, self._jobs(requests, config, search, n_best))
+        jobs = self._jobs(requests, config, search, n_best)
         return self._carried_out(jobs, config, search, n_best)
 
     def submit(
@@ -248,19 +248,27 @@ class Translator:
 
         Raises:
             DataError: The text is too long, or not Unicode.
-            UsageError: A setting is out of range.
+            UsageError: A setting is out of range, or samples are drawn, or a coverage penalty is set.
         """
-        options = cast(TranslateOptions, {"sampling": False, "too_long": "error", **search})
-        told, scheduler = SimpleQueue[str | None](), Scheduler(Batching())
-        future = self.submit(scheduler, text, tell=told.put, **options)
-        future.add_done_callback(lambda _: told.put(None))
+        options = {"sampling": False, "too_long": "error", **search}
+        config, decoding = configured(options, self.config.search)
+        if decoding.sampling or decoding.coverage_penalty:
+            raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
+        divided, maker, told = self._encoder.divide(text, config), self._maker(decoding, 1), [""]
+        scheduler, job = (
+            Scheduler(Batching()),
+            Job(_sources(divided, ()), partial(maker.translations, divided)),
+        )
+        future = scheduler.submit(self._plan(decoding, 1), job, watch=maker.watch(divided, told.append))
 
         def growing() -> Iterator[str]:
-            certain = ""
-            with self.engine.ready(), scheduler.start():
-                for certain in iter(told.get, None):
-                    yield certain
-            if (whole := future.result().translations[0].text) != certain or not whole:
+            steps, certain = scheduler.steps(), ""
+            while not future.done():
+                with self.engine.ready():  # only while computing, not while suspended
+                    next(steps, None)
+                if told[-1] != certain:
+                    yield (certain := told[-1])
+            if (whole := future.result()[0].text) != certain or not whole:
                 yield whole
 
         return growing()
@@ -414,7 +422,7 @@ class Translator:
         return map(partial(encoded_or_failure, encode), requests)
 
     def _carried_out(
-        self, jobs: Iterable[Job[Result]], config: TranslateConfig, search: SearchConfig, n_best: int
+        self, jobs: Iterable[Job[Result] | Result], config: TranslateConfig, search: SearchConfig, n_best: int
     ) -> Iterator[Result]:
         check_n_best(n_best, search.mbr)
         batching = Batching(config.batch_tokens, config.batch_size, config.workers or self._workers)
