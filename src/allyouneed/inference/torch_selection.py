@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Float32, Int, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -19,8 +19,7 @@ from allyouneed.inference.selection import Candidates, Chosen, Continuation, Res
 from allyouneed.native.library import library
 from allyouneed.symbols import END, NEVER_PRODUCED
 
-_SPARE = 32
-"""How many values beyond k are looked at for ties with the k-th, which are frequent in bfloat16."""
+_TOP_BLOCK_WIDTH = 64
 _BLOCK_WIDTH = 256
 
 
@@ -112,19 +111,47 @@ def stable_top_k(
 ) -> tuple[Float[Tensor, "*rows k"], Int[Tensor, "*rows k"]]:
     """The k largest values of each row and their indices, in descending order; ties go to the lower index.
 
-    A row of fewer than k values is returned whole, in that order.
+    A row of fewer than k values is returned whole, in that order. All but one pass is over the blocks with
+    the k largest maxima: each value elsewhere comes after those of k blocks.
     """
     width = values.size(-1)
-    largest, places = values.topk(most := min(k + _SPARE, width))
-    # topk does not define which of equal values it takes, nor their order; they are put in order by place.
-    places, order = places.sort(dim=-1)
-    largest, order = largest.gather(-1, order).sort(dim=-1, descending=True, stable=True)
-    places = places.gather(-1, order)
-    # Where the last of them ties with the k-th, topk may have left out others that do, with lower places.
-    if most < width and (tied := largest[..., -1] == largest[..., k - 1]).any():
-        ordered, order = values[tied].sort(dim=-1, descending=True, stable=True)
-        largest[tied], places[tied] = ordered[..., :most], order[..., :most]
-    return largest[..., :k], places[..., :k]
+    places = torch.arange(width, device=values.device)
+    if width > k * _TOP_BLOCK_WIDTH:
+        whole = values[..., : width - width % _TOP_BLOCK_WIDTH].unflatten(-1, (-1, _TOP_BLOCK_WIDTH))
+        rest = values[..., whole.size(-2) * _TOP_BLOCK_WIDTH :]
+        largest = [whole.amax(-1), *([rest.amax(-1, keepdim=True)] if rest.size(-1) else [])]
+        keys = _in_order(maxima := torch.cat(largest, dim=-1), places[: maxima.size(-1)])
+        blocks = keys.topk(k).indices * _TOP_BLOCK_WIDTH
+        places = (blocks[..., None] + places[:_TOP_BLOCK_WIDTH]).flatten(-2)  # (*rows, k * block)
+    found = values.gather(-1, places.clamp(max=width - 1).expand(*values.shape[:-1], -1))
+    keys = _in_order(found, places).masked_fill(places >= width, torch.iinfo(torch.int64).min)
+    chosen = keys.topk(min(k, width)).indices
+    return found.gather(-1, chosen), places.expand_as(found).gather(-1, chosen)
+
+
+def _in_order(values: Float[Tensor, "*rows width"], places: Int[Tensor, "*#rows width"]) -> Tensor:
+    """Different integers in the order of the values, the one of a lower place first among equal values.
+
+    topk does not define which of equal values it takes.
+    """
+    bits = (values.float() + 0.0).view(torch.int32)  # -0.0 becomes 0.0
+    return ((bits ^ ((bits >> 31) & torch.iinfo(torch.int32).max)).long() << 32) - places
+
+
+def most_probable(
+    logits: Float[Tensor, "sentences beams vocab"], k: int, cannot_end: Bool[Tensor, " sentences"]
+) -> tuple[Float32[Tensor, "sentences beams k"], Int64[Tensor, "sentences beams k"]]:
+    """Log-probabilities and ids of the most probable tokens of each row, without waiting for the device.
+
+    The logits, which are overwritten, may have less precision than float32, in which they are reduced.
+    `cannot_end` are the sentences whose hypotheses are too short to end.
+    """
+    log_probs = logits.log_softmax(dim=-1, dtype=torch.float32)
+    for token in NEVER_PRODUCED:
+        logits[..., token] = NOTHING
+    logits[..., END].masked_fill_(cannot_end[:, None], NOTHING)
+    values, tokens = stable_top_k(logits, k)
+    return log_probs.gather(2, tokens).masked_fill_(values == NOTHING, NOTHING), tokens
 
 
 def draw(
