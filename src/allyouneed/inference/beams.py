@@ -71,6 +71,8 @@ class SearchRules:
     """Divisor of the log-probability of each length up to the longest maximum length, from length 0."""
     early_stopping: bool = False
     """Whether a sentence is done when `num_ended` reaches the beam size."""
+    min_length: int = 0
+    """Minimum length, for steps that no `Restriction` is made for."""
     native: bool = field(default_factory=lambda: library() is not None)
     """Whether the kernel advances the hypotheses, with the same results as numpy."""
 
@@ -153,7 +155,7 @@ class Beams:
         """
         if rules.native:
             return self.native(rules).advance(log_probs, tokens)
-        self._make_room()
+        self.make_room(1)
         candidates = self.extend(log_probs, tokens, rules.num_candidates)
         self.lengths += 1
         ends = (candidates["token"] == END) | (self.lengths >= self.max_lengths)[:, None]
@@ -168,7 +170,7 @@ class Beams:
 
     def native(self, rules: SearchRules) -> NativeBeams:
         """The arrays for a step of the kernel, which changes them in place."""
-        self._make_room()
+        self.make_room(1)
         if self._prepared is None or self._prepared[0] is not rules:
             arrays = Arrays(**self._arrays(), penalties=rules.penalties)
             self._prepared = rules, NativeBeams(arrays, rules.num_candidates, rules.early_stopping)
@@ -279,9 +281,9 @@ class Beams:
             beam = parents[beam][position]
         return ids[::-1], of_ids[::-1]
 
-    def _make_room(self) -> None:
-        """Make room for one more token of each hypothesis."""
-        if self.lengths.max() + 1 >= self.tokens.shape[2]:
+    def make_room(self, num_tokens: int) -> None:
+        """Make room for more tokens of each hypothesis."""
+        while self.lengths.max() + num_tokens >= self.tokens.shape[2]:
             self._double_positions()
 
     def _double_positions(self) -> None:

@@ -34,6 +34,8 @@ LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
 }
 """Penalty functions by name: (length, alpha) -> divisor of the log-probability."""
 
+STEPS_BETWEEN_LOOKS = 8
+"""Number of steps that a device does before the host looks which sentences are done."""
 _LEAVING_SHARE = 1 / 8
 
 
@@ -97,6 +99,24 @@ class SearchingDecoding(Protocol):
         """
 
 
+@runtime_checkable
+class ResidentDecoding(Protocol):
+    """A `Decoding` that can do several steps of beam search on its device, without the host."""
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether `search_there` can be used."""
+
+    def search_there(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
+        """Do whole steps: choose the most probable tokens, advance `beams` in place, and reorder.
+
+        No sentence grows beyond its maximum length; no restriction but `rules.min_length` is known.
+
+        Returns:
+            Which sentences are done.
+        """
+
+
 def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[np.float64]:
     """The divisor of the log-probability; `length` counts the end symbol."""
     penalty: NDArray[np.float64] = LENGTH_PENALTIES[config.length_normalization](
@@ -126,6 +146,7 @@ class BeamSearch:
     ) -> None:
         self._decoding, self._config = decoding, config
         self._searching = decoding if isinstance(decoding, SearchingDecoding) else None
+        self._resident = decoding if isinstance(decoding, ResidentDecoding) else None
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
@@ -146,13 +167,15 @@ class BeamSearch:
         self.sentences.extend(sentences)
 
     def step(self) -> list[tuple[SearchRequest, list[Hypothesis]]]:
-        """Extend every hypothesis by one token.
+        """Extend every hypothesis by one token, or on a device by several: `STEPS_BETWEEN_LOOKS` at most.
 
         Returns:
             The sentences that are now done, with their hypotheses, best first. Removal copies the rest of the
             batch, so they stay in `sentences`, unchanged, until enough of them can be removed together.
         """
         beams, restriction = self._beams, self._restrictions.of(self._beams)
+        if self._can_stay_there(restriction):
+            return self._leave(self._there())
         parents, done = self._in_one_call(restriction) or self._in_parts(restriction)
         self._restrictions.advance(parents, beams)
         return self._leave(done)
@@ -164,6 +187,18 @@ class BeamSearch:
     def stable_prefix(self, place: int) -> list[int]:
         """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
+
+    def _can_stay_there(self, restriction: Restriction | None) -> bool:
+        """Whether the decoding can do steps on its device, without the host."""
+        if self._resident is None or self._config.sampling or not self._resident.is_resident:
+            return False
+        return restriction is None or restriction.is_of_lengths
+
+    def _there(self) -> NDArray[np.bool_]:
+        """Do as many steps on the device as the longest sentence may still have; return which are done."""
+        assert self._resident is not None
+        num_left = int((self._beams.max_lengths - self._beams.lengths).max())
+        return self._resident.search_there(self._beams, self._rules, min(num_left, STEPS_BETWEEN_LOOKS))
 
     def _in_one_call(
         self, restriction: Restriction | None
@@ -195,6 +230,7 @@ class BeamSearch:
             2 * beam_size if beam_size > 1 else 1,
             length_penalty(np.arange(longest + 1), self._config),
             self._config.early_stopping,
+            self._config.min_length,
         )
 
     def _leave(self, done: NDArray[np.bool_]) -> list[tuple[SearchRequest, list[Hypothesis]]]:

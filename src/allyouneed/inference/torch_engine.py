@@ -7,18 +7,22 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Int, Int64
+from jaxtyping import Float, Float32, Int, Int64
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
-from allyouneed.hardware.devices import PYTORCH_THREADS
+from allyouneed.hardware.devices import PYTORCH_THREADS, widest_float
+from allyouneed.inference.beams import Beams, SearchRules
+from allyouneed.inference.captured_steps import RepeatedStep
+from allyouneed.inference.decoder_caches import Cells, TokenKeysValues, attention_form
 from allyouneed.inference.engine import Engine, distinct
 from allyouneed.inference.projection import FullProjection, Project, ShortlistProjection
-from allyouneed.inference.search import Decoding
+from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, Decoding
 from allyouneed.inference.selection import Candidates
-from allyouneed.inference.torch_selection import TensorDecoding
+from allyouneed.inference.tensor_beams import TensorBeams
+from allyouneed.inference.torch_selection import TensorDecoding, most_probable
 from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
 from allyouneed.model.dropout import Dropout, SymbolDropout, evaluation_mode
@@ -47,14 +51,17 @@ _PROJECTED_LOGITS = 1 << 22
 class TorchEngine(Engine):
     """Starts decodings of a model; it shares the model's weights and uses their device and dtype.
 
-    A `shortlist` restricts the target tokens.
+    A `shortlist` restricts the target tokens. If `resident`, whole steps of beam search are done where the
+    weights are, without the host; by default on devices other than the CPU that have float64.
     """
 
     threads = 0
     """Number of PyTorch's threads while it decodes; 0 leaves it to PyTorch."""
 
-    def __init__(self, model: EncoderDecoder, shortlist: Shortlist | None = None) -> None:
-        self.model, self.config, self._shortlist = model, model.config, shortlist
+    def __init__(
+        self, model: EncoderDecoder, shortlist: Shortlist | None = None, *, resident: bool | None = None
+    ) -> None:
+        self.model, self.config, self._shortlist, self._resident = model, model.config, shortlist, resident
         self._modules = list(model.modules())
 
     @property
@@ -76,7 +83,10 @@ class TorchEngine(Engine):
     def start(self, beam_size: int) -> Decoding:
         """Start an empty decoding with `beam_size` hypotheses per sentence."""
         assert isinstance(self.model, Transformer)  # other architectures have their own engines
-        return TransformerDecoding(self.model, self.projection(), beam_size)
+        resident = self._resident
+        if resident is None:
+            resident = self.device.type != "cpu" and widest_float(self.device) == torch.float64
+        return TransformerDecoding(self.model, self.projection(), beam_size, resident=resident)
 
     def projection(self) -> FullProjection:
         """Make the output projection of a decoding."""
@@ -117,101 +127,6 @@ class TorchShortlistProjection(ShortlistProjection):
         return own.masked_fill_(absent, float("-inf"))
 
 
-class TokenKeysValues:
-    """The keys and values of all tokens that a self-attention has read."""
-
-    def __init__(self, attention: SelfAttention) -> None:
-        self._attention, self._keys, self._values = attention, _Store(), _Store()
-
-    def read(
-        self,
-        x: Float[Tensor, "sentences beams d_model"],
-        entries: Int[Tensor, "sentences beams"],
-        ancestry: Bool[Tensor, "sentences beams entries"],
-        positions: Positions,
-    ) -> Float[Tensor, "sentences beams d_model"]:
-        """Store one more token of each hypothesis; return what it attends to."""
-        query, key, value = self._attention.project(x, positions.query)
-        keys = self._keys.write(entries, key, ancestry.size(2))
-        values = self._values.write(entries, value, ancestry.size(2))
-        attended = self._attention.plain(query, keys, values, ancestry[:, None], positions)
-        return self._attention.join(attended)
-
-    def admit(self, num_sentences: int) -> None:
-        """Make room for more sentences."""
-        self._keys.admit(num_sentences)
-        self._values.admit(num_sentences)
-
-    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
-        """Do nothing: the ancestry tells the entries of each hypothesis."""
-
-    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
-        """Keep only these sentences and their first `num_entries` entries."""
-        self._keys.keep(sentences, num_entries)
-        self._values.keep(sentences, num_entries)
-
-
-class Cells:
-    """The cells (sentences, beams, d_model) of a recurrent unit."""
-
-    def __init__(self, unit: SSRU, beam_size: int) -> None:
-        weight = unit.forget.weight
-        self._unit = unit
-        dtype = torch.promote_types(weight.dtype, torch.float32)
-        self._cells = torch.zeros(0, beam_size, weight.size(0), dtype=dtype, device=weight.device)
-
-    def read(self, x: Float[Tensor, "sentences beams d_model"], *_: object) -> Tensor:
-        """Read one more token of each hypothesis; return the unit's outputs."""
-        output, self._cells = self._unit.step(x, self._cells)
-        return output
-
-    def admit(self, num_sentences: int) -> None:
-        """Add sentences of which nothing has been read."""
-        self._cells = functional.pad(self._cells, (0, 0, 0, 0, 0, num_sentences))
-
-    def reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
-        """Give each hypothesis the cells of its parent."""
-        self._cells = self._cells.gather(1, parents[:, :, None].expand_as(self._cells))
-
-    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
-        """Keep only these sentences."""
-        self._cells = self._cells[sentences]
-
-
-class _Store:
-    """Keys or values (sentences, heads, entries, width); unused entries are zero."""
-
-    def __init__(self) -> None:
-        self._memory: Tensor | None = None
-        self._num_sentences = 0
-
-    def admit(self, num_sentences: int) -> None:
-        """Make room for more sentences."""
-        self._num_sentences += num_sentences
-        if self._memory is not None:
-            self._memory = functional.pad(self._memory, (0, 0, 0, 0, 0, 0, 0, num_sentences))
-
-    def write(
-        self,
-        entries: Int[Tensor, "sentences beams"],
-        new: Float[Tensor, "sentences heads beams width"],
-        num_entries: int,
-    ) -> Tensor:
-        """Write `new` to these entries; return all `num_entries` entries."""
-        _, heads, _, width = new.shape
-        if self._memory is None:
-            self._memory = new.new_zeros(self._num_sentences, heads, num_entries, width)
-        if more := num_entries - self._memory.size(2):
-            self._memory = functional.pad(self._memory, (0, 0, 0, more))
-        return self._memory.scatter_(2, entries[:, None, :, None].expand_as(new), new)
-
-    def keep(self, sentences: Int[Tensor, " kept"], num_entries: int) -> None:
-        """Keep only these sentences and their first `num_entries` entries."""
-        self._num_sentences = len(sentences)
-        if self._memory is not None:
-            self._memory = self._memory[sentences, :, :num_entries]
-
-
 class TransformerDecoding(TensorDecoding):
     """Sentences being written, `beam_size` hypotheses each.
 
@@ -219,10 +134,16 @@ class TransformerDecoding(TensorDecoding):
     memory and one store for the keys and values of all tokens read so far. Reordering hypotheses moves no
     entry of the store: `ancestry` marks the entries of each hypothesis. With restricted self-attention, new
     entries overwrite those out of reach.
+
+    Between two calls of `admit`, `keep` or `_make_room` that change a shape, all tensors keep their places,
+    so that a step on the device can be captured.
     """
 
-    def __init__(self, model: Transformer, projection: FullProjection, beam_size: int) -> None:
+    def __init__(
+        self, model: Transformer, projection: FullProjection, beam_size: int, *, resident: bool = False
+    ) -> None:
         self._model, self._projection = model, projection
+        self.is_resident = resident and not isinstance(projection, ShortlistProjection)
         self._layers = cast("list[DecoderLayer]", list(model.decoder))
         self._device = model.embeddings.matrix("target").device
         reach = model.config.reach(causal=True)
@@ -236,18 +157,24 @@ class TransformerDecoding(TensorDecoding):
             for layer in self._layers
         ]
         self._positions = torch.empty(0, dtype=torch.int64)
+        self._source_lengths = torch.empty(0, dtype=torch.int64)
         self._ancestry = torch.empty(0, beam_size, 0, dtype=torch.bool, device=self._device)
+        self._encodings = torch.empty(0)
+        self._there: TensorBeams | None = None  # None whenever a tensor of the step has changed its place
+        self._repeated = RepeatedStep(self._device)
 
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode more sentences."""
         if not sources:
             return
+        self._there = None
         self._projection.admit(sources)
         different, places = distinct(sources)
+        of_each = sent(torch.tensor(places), self._device)
         source = self._model.read_of(pad(different, self._device))
-        memory = self._model.encode(source)[places]
-        source = source[places]
+        memory = self._model.encode(source)[of_each]
+        source = source[of_each]
         # Contiguous, as views of the packed projection would be copied in every step.
         new = [
             [part.contiguous() for part in layer.cross_attention.project_memory(memory)]
@@ -261,6 +188,7 @@ class TransformerDecoding(TensorDecoding):
         self._memory = new
         self._source_mask = _stack(self._source_mask, padding_mask(source), dim=3)
         self._positions = functional.pad(self._positions, (0, len(sources)))
+        self._source_lengths = torch.cat([self._source_lengths, self._lengths_of(sources)])
         self._ancestry = functional.pad(self._ancestry, (0, 0, 0, 0, 0, len(sources)))
         for written in self._written:
             written.admit(len(sources))
@@ -268,15 +196,27 @@ class TransformerDecoding(TensorDecoding):
     @torch.inference_mode()
     def logits(self, tokens: Int64[np.ndarray, "sentences beams"]) -> Any:
         """Append a token to every hypothesis; return the logits of the next token."""
-        entries = self._new_entries()
-        encodings = self._model.target_positions(int(self._positions.max()) + 1)
-        embedded = self._model.embeddings.embed("target", sent(torch.from_numpy(tokens), self._device))
-        x = embedded + encodings[sent(self._positions, self._device), None]
-        positions = self._places()
-        for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
-            x = self._layer_step(layer, x, entries, written, memory, positions)
+        self._make_room(int(self._positions.max()) + 1)
+        logits = self._read(
+            *(sent(each, self._device) for each in (torch.from_numpy(tokens), self._positions))
+        )
         self._positions += 1
-        return self._projection(self._model.decoder_norm(x))
+        return logits
+
+    @torch.inference_mode()
+    def search_there(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
+        """Do whole steps of beam search on the device, as `ResidentDecoding`."""
+        last = np.minimum(beams.lengths + num_steps, beams.max_lengths).max()
+        self._make_room(int(last))
+        if self._there is None or self._there.rules is not rules:
+            self._there = TensorBeams(beams, rules, STEPS_BETWEEN_LOOKS, self._device)
+            self._repeated.take(partial(self._extend, self._there))
+        self._there.load(beams)
+        for _ in range(num_steps):
+            self._repeated()
+        done = self._there.give_back(beams, num_steps)
+        self._positions = torch.from_numpy(beams.lengths.copy())
+        return done
 
     @property
     def candidates(self) -> Candidates | None:
@@ -286,47 +226,86 @@ class TransformerDecoding(TensorDecoding):
     @torch.inference_mode()
     def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
         """Make hypothesis b of each sentence a continuation of the former hypothesis `parents[:, b]`."""
-        of_each = sent(torch.from_numpy(parents), self._device)
-        self._ancestry = self._ancestry.gather(1, of_each[:, :, None].expand_as(self._ancestry))
-        for written in self._written:
-            written.reorder(of_each)
+        self._reorder(sent(torch.from_numpy(parents), self._device))
 
     @torch.inference_mode()
     def keep(self, sentences: Int64[np.ndarray, " kept"]) -> None:
         """Keep only these sentences of the batch."""
+        self._there = None
         self._projection.keep(sentences)
         self._positions = self._positions[sentences]
-        kept = torch.from_numpy(sentences).to(self._device)
-        mask = self._source_mask[kept]
-        longest_source = int(mask.sum(dim=3).max()) if len(kept) else 0
-        longest = int(self._positions.max()) if len(kept) else 0
+        self._source_lengths = self._source_lengths[sentences]
+        kept = sent(torch.from_numpy(sentences), self._device)
+        longest_source, longest = (
+            int(lengths.max()) if len(kept) else 0 for lengths in (self._source_lengths, self._positions)
+        )
         num_entries = self._num_entries(longest)
-        self._source_mask = mask[..., :longest_source]
+        self._source_mask = self._source_mask[kept, ..., :longest_source]
         self._ancestry = self._ancestry[kept, :, :num_entries]
         self._memory = [[part[kept, :, :longest_source] for part in memory] for memory in self._memory]
         for written in self._written:
             written.keep(kept, num_entries)
 
-    def _new_entries(self) -> Int[Tensor, "sentences beams"]:
+    def _lengths_of(self, sources: Sequence[Sequence[int]]) -> Int[Tensor, " sentences"]:
+        """Number of tokens of each source that the encoder reads, at least one."""
+        left_out = 0 if self._model.config.source_end else 1
+        return torch.tensor([max(1, len(source) - left_out) for source in sources])
+
+    def _make_room(self, num_positions: int) -> None:
+        """Make room for tokens at the first `num_positions` positions."""
+        if (more := self._num_entries(num_positions) - self._ancestry.size(2)) > 0:
+            self._ancestry = functional.pad(self._ancestry, (0, more))
+            self._there = None
+        if num_positions > len(self._encodings):
+            self._encodings = self._model.target_positions(self._num_encoded(num_positions))
+            self._there = None
+
+    def _num_encoded(self, num_positions: int) -> int:
+        """Number of positions, rounded up to blocks, but not beyond the last learned one."""
+        config, blocks = self._model.config, -(-num_positions // _BLOCK_POSITIONS) * _BLOCK_POSITIONS
+        if config.positions != "learned":
+            return blocks
+        return max(num_positions, min(blocks, config.max_positions))
+
+    def _extend(self, beams: TensorBeams) -> None:
+        """Do a step of beam search on the device."""
+        logits = self._read(beams.last_tokens, beams.positions())
+        k = min(beams.rules.num_candidates, logits.size(-1))
+        self._reorder(beams.advance(*most_probable(logits, k, beams.cannot_end())))
+
+    def _read(
+        self, tokens: Int[Tensor, "sentences beams"], positions: Int[Tensor, " sentences"]
+    ) -> Float[Tensor, "sentences beams columns"]:
+        """Read a token of every hypothesis, at these positions; return the logits of the next token."""
+        entries, at = self._new_entries(positions), self._places(positions)
+        x = self._model.embeddings.embed("target", tokens) + self._encodings[positions, None]
+        for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
+            x = self._layer_step(layer, x, entries, written, memory, at)
+        logits: Tensor = self._projection(self._model.decoder_norm(x))
+        return logits
+
+    def _reorder(self, parents: Int[Tensor, "sentences beams"]) -> None:
+        self._ancestry.copy_(self._ancestry.gather(1, parents[:, :, None].expand_as(self._ancestry)))
+        for written in self._written:
+            written.reorder(parents)
+
+    def _new_entries(self, positions: Int[Tensor, " sentences"]) -> Int[Tensor, "sentences beams"]:
         """Assign each hypothesis an entry for this step and mark it in `ancestry`; return the entries."""
-        beams, num_entries = self._ancestry.shape[1:]
-        needed = self._num_entries(int(self._positions.max()) + 1)
-        if needed > num_entries:
-            self._ancestry = functional.pad(self._ancestry, (0, needed - num_entries))
-        places = self._positions if self._kept is None else self._positions % self._kept
-        entries = sent(places[:, None] * beams + torch.arange(beams), self._device)
+        beams = self._ancestry.size(1)
+        places = positions if self._kept is None else positions % self._kept
+        entries = places[:, None] * beams + torch.arange(beams, device=self._device)
         if self._kept is not None:  # the overwritten entries are out of reach
             self._ancestry.scatter_(2, entries[:, None].expand(-1, beams, -1), False)
         self._ancestry.scatter_(2, entries[:, :, None], True)
         return entries
 
-    def _places(self) -> Positions:
+    def _places(self, positions: Int[Tensor, " sentences"]) -> Positions:
         """Positions of the tokens being read, and of those whose keys and values are stored.
 
         An entry that was never written gets a position too; no hypothesis descends from it.
         """
         beams, num_entries = self._ancestry.shape[1:]
-        query = sent(self._positions[:, None], self._device)
+        query = positions[:, None]
         key = torch.arange(num_entries, device=self._device)[None] // beams
         if self._kept is not None:  # the last position before the query's that is stored at this place
             key = query - (query - key) % self._kept
@@ -352,9 +331,9 @@ class TransformerDecoding(TensorDecoding):
             return written.read(x, entries, self._ancestry, positions)
 
         def attend_to_memory(x: Tensor) -> Tensor:
-            attention = layer.cross_attention
+            attention, (key, value) = layer.cross_attention, memory
             query = attention.project_query(x)
-            return attention.join(attention.plain(query, *memory, self._source_mask))
+            return attention.join(attention_form(attention)(query, key, value, self._source_mask, None))
 
         return layer.forward_with(x, attend_to_written, attend_to_memory)
 
@@ -362,7 +341,7 @@ class TransformerDecoding(TensorDecoding):
 def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "batch length"]:
     """Stack token ids into one batch, padded at the end."""
     rows = [torch.tensor(ids, dtype=torch.int64) for ids in sequences]
-    return pad_sequence(rows, batch_first=True, padding_value=PADDING).to(device)
+    return sent(pad_sequence(rows, batch_first=True, padding_value=PADDING), device)
 
 
 def _stack(rows: Tensor, more: Tensor, dim: int) -> Tensor:

@@ -1,0 +1,200 @@
+"""Beam search whose steps stay on the device finds what the plain search, and steps with the host, find."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.inference.test_every_variant import VARIANTS
+from tests.inference.test_search import (
+    NORMALIZATIONS,
+    LogitsOfPrefix,
+    PrefixDecoding,
+    assert_same,
+    random_logits,
+    sentences_of,
+)
+from tests.rehearsal.training import MODELS, model_of
+from tests.tiny import TinyModel
+
+from allyouneed.config.run import SearchConfig
+from allyouneed.inference.beams import Beams, Hypothesis, SearchRules
+from allyouneed.inference.captured_steps import RepeatedStep
+from allyouneed.inference.generate import follow, generate
+from allyouneed.inference.plain_search import search_outputs
+from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, BeamSearch
+from allyouneed.inference.tensor_beams import TensorBeams
+from allyouneed.inference.torch_engine import TorchEngine
+from allyouneed.inference.torch_selection import most_probable
+from allyouneed.model.transformer import Transformer
+
+SOURCES = [[5, 9, 10, 6], [6], [7, 7, 8, 5], [4 + n % 6 for n in range(20)]]
+SEARCHES: dict[str, dict[str, Any]] = {
+    "beam": {},
+    "greedy": {"beam_size": 1},
+    "one step at most": {"max_length": 1},
+    "steps that are no multiple of eight": {"max_length": 11},
+    "stopped early": {"early_stopping": True, "length_normalization": "average"},
+    "minimum length": {"min_length": 12},
+    "restricted": {"min_length": 3, "no_repeat_ngram_size": 2, "repetition_penalty": 1.2},
+    "sampled": {"sampling": True},
+    "aligned": {"alignments": True, "coverage_penalty": 0.2},
+}
+
+
+class ResidentPrefixDecoding(PrefixDecoding):
+    """Logits that a function gives, and steps in tensors."""
+
+    is_resident = True
+
+    def search_there(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
+        assert 1 <= num_steps <= STEPS_BETWEEN_LOOKS
+        there = TensorBeams(beams, rules, num_steps, torch.device("cpu"))
+        there.load(beams)
+        for _ in range(num_steps):
+            logits = self.logits(there.last_tokens)
+            k = min(rules.num_candidates, logits.size(-1))
+            self.reorder(there.advance(*most_probable(logits, k, there.cannot_end())))
+        return there.give_back(beams, num_steps)
+
+
+def search(
+    logits: LogitsOfPrefix, max_lengths: list[int], config: SearchConfig, n_best: int
+) -> list[list[Hypothesis]]:
+    beams = BeamSearch(ResidentPrefixDecoding(config.beam_size, logits), config, n_best)
+    beams.admit(sentences_of(max_lengths))
+    results: dict[int, list[Hypothesis]] = {}
+    while beams.sentences:
+        results.update((sentence.key, found) for sentence, found in beams.step())
+    return [results[number] for number in range(len(max_lengths))]
+
+
+@settings(max_examples=100)
+@given(
+    seed=st.integers(0, 10**9),
+    vocab_size=st.integers(5, 9),
+    levels=st.sampled_from([None, 2, 4]),
+    max_lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    beam_size=st.integers(1, 6),
+    length_penalty=st.sampled_from([0.0, 0.6, 1.0, 2.5]),
+    normalization=st.sampled_from(NORMALIZATIONS),
+    early_stopping=st.booleans(),
+    data=st.data(),
+)
+def test_a_resident_search_equals_the_plain_one(
+    seed: int,
+    vocab_size: int,
+    levels: int | None,
+    max_lengths: list[int],
+    beam_size: int,
+    length_penalty: float,
+    normalization: str,
+    early_stopping: bool,
+    data: st.DataObject,
+) -> None:
+    config = SearchConfig.model_validate(
+        {"beam_size": beam_size, "length_penalty": length_penalty, "length_normalization": normalization}
+    ).replace(early_stopping=early_stopping)
+    n_best = data.draw(st.integers(1, beam_size))
+    logits = random_logits(seed, vocab_size, levels)
+    results = search(logits, max_lengths, config, n_best)
+    for sentence, (found, max_length) in enumerate(zip(results, max_lengths, strict=True)):
+
+        def next_log_probs(ids: list[int], sentence: int = sentence) -> list[float]:
+            row = torch.tensor([[logits(sentence, tuple(ids))]])
+            log_probs, tokens = most_probable(row, vocab_size, torch.tensor([False]))
+            of_tokens = dict(zip(tokens.flatten().tolist(), log_probs.flatten().tolist(), strict=True))
+            return [of_tokens.get(token, -math.inf) for token in range(vocab_size)]
+
+        assert_same(found, search_outputs(next_log_probs, max_length, config, n_best))
+
+
+def assert_near(found: Sequence[list[Hypothesis]], expected: Sequence[list[Hypothesis]]) -> None:
+    for hypotheses, others in zip(found, expected, strict=True):
+        assert [h.ids for h in hypotheses] == [h.ids for h in others]
+        assert [h.score for h in hypotheses] == pytest.approx([h.score for h in others], abs=1e-5)
+        assert [h.alignment for h in hypotheses] == [h.alignment for h in others]
+        for one, other in zip(hypotheses, others, strict=True):
+            assert one.token_log_probs == pytest.approx(other.token_log_probs, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_steps_without_the_host_find_what_steps_with_it_find(tiny_model: TinyModel, name: str) -> None:
+    """Prefixes, as far as they go, and what else a resident search does not know, take the other way."""
+    model, config = tiny_model().eval(), SearchConfig(**{"max_extra_tokens": 10, **SEARCHES[name]})
+    options: dict[str, Any] = {"n_best": 1 if name == "greedy" else 2}
+    none: list[list[int]] = [[]] * 4
+    for prefixes in (none, [[4], [], [5, 6], []] if config.max_length != 1 else none):
+        found, expected = (
+            list(generate(TorchEngine(model, resident=each), SOURCES, config, **options, prefixes=prefixes))
+            for each in (True, False)
+        )
+        assert_near(found, expected)
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: " ".join(map(str, variant.values())))
+def test_every_variant_decodes_without_the_host(variant: dict[str, Any]) -> None:
+    model = model_of(**MODELS[" ".join(map(str, variant.values()))]).eval()
+    assert isinstance(model, Transformer)
+    with torch.no_grad():
+        for parameter in model.embeddings.parameters():
+            parameter.mul_(3)  # rounding must not decide
+    config = SearchConfig(max_extra_tokens=30)
+    found, expected = (
+        list(generate(TorchEngine(model, resident=each), SOURCES, config, n_best=2)) for each in (True, False)
+    )
+    assert_near(found, expected)
+
+
+def test_learned_positions_suffice_for_sentences_that_wait_to_leave(tiny_model: TinyModel) -> None:
+    """Steps go on after one sentence has reached the last position, until the host looks."""
+    model = tiny_model(positions="learned", max_positions=21).eval()
+    config, sources = SearchConfig(max_extra_tokens=50, min_length=21), [[5, 9], [6, 7, 8]]
+    prefixes = [[4, 5, 6], []]  # lets the sentences go on at different times
+    found, expected = (
+        list(generate(TorchEngine(model, resident=each), sources, config, prefixes=prefixes))
+        for each in (True, False)
+    )
+    assert [len(hypothesis.ids) for [hypothesis] in found] == [21, 21]
+    assert_near(found, expected)
+
+
+def test_a_resident_search_is_followed_in_pieces_that_end_with_the_whole(tiny_model: TinyModel) -> None:
+    engine, config = TorchEngine(tiny_model().eval(), resident=True), SearchConfig(max_extra_tokens=40)
+    [[expected]] = generate(engine, SOURCES[:1], config)
+    *parts, whole = follow(engine, SOURCES[0], config)
+    assert whole == expected.ids
+    assert all(part == whole[: len(part)] for part in parts)
+
+
+def test_a_step_is_repeated_until_another_is_taken() -> None:
+    done: list[int] = []
+    repeated = RepeatedStep(torch.device("cpu"))
+    for number in (1, 2):
+        repeated.take(lambda number=number: done.append(number))  # type: ignore[misc]
+        for _ in range(3):
+            repeated()
+    assert done == [1, 1, 1, 2, 2, 2]
+    assert not repeated.is_captured
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_replayed_graphs_find_what_launched_kernels_find(
+    tiny_model: TinyModel, monkeypatch: pytest.MonkeyPatch, beam_size: int
+) -> None:
+    model = tiny_model().eval().cuda()
+    sources, config = (
+        [SOURCES[n % 4] for n in range(64)],
+        SearchConfig(max_extra_tokens=60, beam_size=beam_size),
+    )
+    monkeypatch.setattr(RepeatedStep, "fails", False)
+    found = list(generate(TorchEngine(model), sources, config))
+    assert not RepeatedStep.fails  # all were captured
+    monkeypatch.setattr(RepeatedStep, "fails", True)
+    assert_near(found, list(generate(TorchEngine(model), sources, config)))
