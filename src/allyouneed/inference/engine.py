@@ -15,6 +15,28 @@ if TYPE_CHECKING:
     from allyouneed.model.encoder_decoder import EncoderDecoder
 
 
+BATCH_TOKENS = 8_192
+"""Source tokens computed at once on a CPU, times the beam size; each worker has a batch of its own."""
+_MOST_BATCH_TOKENS = 262_144
+"""An accelerator has long been busy by then: thousands of hypotheses."""
+_SHORT_SOURCE, _OUTPUT_POSITIONS = 8, 64
+"""A batch of short sources with long outputs, all in memory, needs most."""
+_WHOLE = 1_024
+
+
+def batch_tokens_within(num_bytes: int, config: ModelConfig, item_bytes: int) -> int:
+    """Source tokens, times the beam size, that an accelerator with so much memory computes at once.
+
+    Half of the memory is left to the weights, and to copies when sentences join and leave. `item_bytes` is
+    the size of a number.
+    """
+    d_k, d_v = config.head_widths
+    of_position = config.decoder_layers * config.num_heads * (d_k + d_v) * item_bytes
+    of_logits = config.target_vocab_size * (item_bytes + 8)  # beside them, in float32: as read, and reduced
+    of_token = (_OUTPUT_POSITIONS * of_position + of_logits) // _SHORT_SOURCE
+    return max(_WHOLE, min(_MOST_BATCH_TOKENS, num_bytes // 2 // of_token // _WHOLE * _WHOLE))
+
+
 class Engine(ABC):
     """Starts decodings of a model, or of an ensemble."""
 
@@ -30,6 +52,11 @@ class Engine(ABC):
     def max_positions(self) -> int | None:
         """Longest source or target, in tokens, that the model supports; None if there is no limit."""
         return self.config.max_positions if self.config.positions == "learned" else None
+
+    @property
+    def batch_tokens(self) -> int:
+        """Source tokens that a worker computes at once by default, times the beam size."""
+        return BATCH_TOKENS
 
     @abstractmethod
     def start(self, beam_size: int) -> Decoding:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from allyouneed.inference.engine import Engine
+from allyouneed.inference.engine import BATCH_TOKENS, Engine
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates, Chosen, Continuation, log_mean
 from allyouneed.native.arrays import Float32, Int64
@@ -34,6 +34,12 @@ class Ensemble(Engine):
         """Longest source or target, in tokens, that all members support; None if there is no limit."""
         limits = [engine.max_positions for engine in self.engines if engine.max_positions is not None]
         return min(limits, default=None)
+
+    @property
+    def batch_tokens(self) -> int:
+        """Source tokens computed at once, times the beam size; the members share the memory."""
+        least = min(engine.batch_tokens for engine in self.engines)
+        return max(BATCH_TOKENS, least // len(self.engines))
 
     @contextmanager
     def ready(self) -> Iterator[None]:

@@ -12,8 +12,6 @@ from allyouneed.inference.engine import Engine
 from allyouneed.inference.scheduler import run_in_threads
 from allyouneed.symbols import END
 
-DEFAULT_BATCH_TOKENS = 4_096
-
 Ids = Sequence[int]
 
 
@@ -35,7 +33,7 @@ def score_targets(
     sources: Sequence[Ids],
     targets: Sequence[Ids],
     *,
-    batch_tokens: int = DEFAULT_BATCH_TOKENS,
+    batch_tokens: int | None = None,
     workers: int = 1,
 ) -> list[TargetScore]:
     """Score each target given its source, in order.
@@ -44,7 +42,8 @@ def score_targets(
         engine: A model, or an ensemble.
         sources: Token ids without end symbol.
         targets: Token ids of one target per source, without end symbol.
-        batch_tokens: Maximum tokens per side of a batch, padding and end symbols included.
+        batch_tokens: Maximum tokens per side of a batch, padding and end symbols included; by default half
+            of those that the engine searches at once.
         workers: Number of threads, each computing its own batches.
     """
     longer = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
@@ -56,7 +55,7 @@ def score_targets(
         rows = np.split(log_probs, np.cumsum([len(ids) for ids in ended])[:-1])
         scores.update((i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True))
 
-    waiting = deque(length_batches(longer, batch_tokens=batch_tokens))
+    waiting = deque(length_batches(longer, batch_tokens=batch_tokens or engine.batch_tokens // 2))
 
     def work(stop: threading.Event) -> None:
         while not stop.is_set():

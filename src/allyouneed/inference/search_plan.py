@@ -89,8 +89,9 @@ class SearchPlan:
 class Batching:
     """Limits on the work computed at once."""
 
-    tokens: int | None = 8_192
-    """Maximum source tokens per worker, padding and end symbols included, times the beam size."""
+    tokens: int | None = None
+    """Maximum source tokens per worker, padding and end symbols included, times the beam size; by default as
+    many as the engine has the memory for (`Engine.batch_tokens`)."""
     size: int | None = None
     """Maximum sentences per worker."""
     workers: int = 1
@@ -114,7 +115,7 @@ class Room:
         sizes = {**self._sizes, plan: (num + 1, max(longest, length))}
         if self._sizes:
             tokens = sum(num * longest * plan.beam_size for plan, (num, longest) in sizes.items())
-            if self._batching.tokens is not None and tokens > self._batching.tokens:
+            if tokens > (self._batching.tokens or min(plan.engine.batch_tokens for plan in sizes)):
                 return False
             if self._batching.size is not None and sum(n for n, _ in sizes.values()) > self._batching.size:
                 return False

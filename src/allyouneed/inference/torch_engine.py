@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, cast
 
 import numpy as np
@@ -14,10 +14,11 @@ from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
 from allyouneed.hardware.devices import PYTORCH_THREADS, widest_float
+from allyouneed.hardware.memory import total_memory_bytes
 from allyouneed.inference.beams import Beams, SearchRules
 from allyouneed.inference.captured_steps import RepeatedStep
 from allyouneed.inference.decoder_caches import Cells, TokenKeysValues, attention_form
-from allyouneed.inference.engine import Engine, distinct
+from allyouneed.inference.engine import BATCH_TOKENS, Engine, batch_tokens_within, distinct
 from allyouneed.inference.projection import FullProjection, Project, ShortlistProjection
 from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, Decoding
 from allyouneed.inference.selection import Candidates
@@ -45,7 +46,9 @@ from allyouneed.symbols import PADDING, START
 
 _BLOCK_POSITIONS = 32
 _PROJECTED_LOGITS = 1 << 22
-"""Maximum number of logits in memory at once, unless those of one position are more."""
+"""Maximum number of logits in memory at once on a CPU, unless those of one position are more."""
+_PROJECTED_LOGITS_THERE = 1 << 27
+"""The same on an accelerator, which needs more rows to be busy."""
 
 
 class TorchEngine(Engine):
@@ -73,6 +76,14 @@ class TorchEngine(Engine):
     def device(self) -> torch.device:
         """Device of the model's weights."""
         return next(self.model.parameters()).device
+
+    @cached_property
+    def batch_tokens(self) -> int:
+        """Source tokens computed at once, times the beam size: those for which the device has the memory."""
+        if self.device.type == "cpu":
+            return BATCH_TOKENS
+        item_bytes = self.model.embeddings.matrix("output").element_size()
+        return batch_tokens_within(total_memory_bytes(self.device), self.config, item_bytes)
 
     @contextmanager
     def ready(self) -> Iterator[None]:
@@ -108,7 +119,8 @@ class TorchEngine(Engine):
         read = functional.pad(expected[:, :-1], (1, 0), value=START)
         wanted = expected != PADDING
         hidden = self.model(pad(sources, self.device), read)[wanted]  # (target_tokens, d_model)
-        chunks, at_once = [], max(1, _PROJECTED_LOGITS // self.config.target_vocab_size)
+        most = _PROJECTED_LOGITS if self.device.type == "cpu" else _PROJECTED_LOGITS_THERE
+        chunks, at_once = [], max(1, most // self.config.target_vocab_size)
         for rows, ids in zip(*(torch.split(x, at_once) for x in (hidden, expected[wanted])), strict=True):
             log_probs = self.model.project(rows).log_softmax(dim=-1, dtype=torch.float32)
             chunks.append(log_probs.gather(1, ids[:, None])[:, 0])

@@ -47,8 +47,8 @@ class DecodingThreads:
     """The threads that decode for a service."""
 
     number: int | None
-    batch_tokens: int
-    """Maximum source tokens per batch, times the beam size."""
+    batch_tokens: int | None
+    """Maximum source tokens per batch, times the beam size; None leaves it to the engines."""
     device: str
 
 

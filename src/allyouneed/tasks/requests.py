@@ -139,9 +139,9 @@ def require_all(given: Iterable[Result | Failure], name: str) -> Iterator[Result
 class TranslateConfig(Config):
     """How texts are divided, and how much is computed at a time."""
 
-    batch_tokens: Batch | None = 8_192
+    batch_tokens: Batch | None = None
     """Maximum tokens of a batch, including padding, times the beam size or number of samples; bounds memory.
-    None: unlimited."""
+    By default 8,192 on a CPU, and on an accelerator as many as its memory allows."""
     batch_size: Batch | None = None
     """Maximum sentences of a batch; by default unlimited."""
     workers: Workers | None = None

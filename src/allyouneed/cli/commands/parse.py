@@ -64,7 +64,7 @@ def parse(
     beam_size: Whole | None = None,
     length_penalty: float | None = None,
     max_extra_tokens: Whole | None = None,
-    batch_tokens: AtLeastOne = 8_192,
+    batch_tokens: AtLeastOne | None = None,
     computing: Computing = Computing(),
 ) -> int:
     """Parse standard input, one sentence per line, into trees on standard output.
@@ -89,7 +89,8 @@ def parse(
         length_penalty: Exponent alpha of the length penalty; by default the model's own setting.
         max_extra_tokens: Maximum number of symbols of a tree beyond the sub-words of its sentence; by default
             the model's own setting.
-        batch_tokens: Maximum sub-words per batch, times the beam size; limits memory.
+        batch_tokens: Maximum sub-words per batch, times the beam size; limits memory. By default 8,192 on a
+            CPU, and on an accelerator as many as its memory allows.
         computing: Precision, parallelism and device.
     """
     if lines.svg:

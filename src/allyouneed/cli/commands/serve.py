@@ -74,8 +74,9 @@ class ServeComputing:
     model's own."""
     workers: Threads | None = None
     """Number of decoding threads; by default one per core."""
-    batch_tokens: AtLeastOne = 8_192
-    """Maximum source tokens per batch, times the beam size; limits memory."""
+    batch_tokens: AtLeastOne | None = None
+    """Maximum source tokens per batch, times the beam size; limits memory. By default 8,192 on a CPU, and on
+    an accelerator as many as its memory allows."""
     device: Device = "auto"
 
 

@@ -109,7 +109,7 @@ def translate(
     *,
     search: Annotated[SearchOptions, Parameter(name="*")] = SearchOptions(),
     lines: TextLines = TextLines(),
-    batch_tokens: AtLeastOne = 8_192,
+    batch_tokens: AtLeastOne | None = None,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
     engine: Engine = "local",
@@ -135,7 +135,7 @@ def translate(
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
         search: Search settings; by default the model's own.
         lines: Format of input and output lines.
-        batch_tokens: Maximum source tokens per batch, times beam size or samples per line; limits memory.
+        batch_tokens: Maximum source tokens per batch, times beams or samples; default 8,192, on a GPU more.
         batch_size: Maximum lines per batch.
         shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
         computing: Precision, parallelism and device.

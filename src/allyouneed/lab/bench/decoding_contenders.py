@@ -3,6 +3,7 @@
 All map token ids to token ids, search with the same beam size, and stop when that many hypotheses have ended.
 """
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,7 +76,7 @@ class OurDecoder:
     def translate(self, sources: Sequence[Ids]) -> list[list[int]]:
         """The best translation of each source."""
         assert self._engine is not None
-        batching = Batching(tokens=None, size=self._layout.batch, workers=self._layout.workers)
+        batching = Batching(tokens=sys.maxsize, size=self._layout.batch, workers=self._layout.workers)
         found = generate(self._engine, sources, self._search, batching=batching)
         return [hypotheses[0].ids for hypotheses in found]
 
