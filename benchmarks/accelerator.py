@@ -1,44 +1,44 @@
-"""An accelerator on one page: correct against the CPU, training speed, decoding speed.
+"""An accelerator, in one script: whether it is right, how fast it trains and decodes, and where time goes.
 
-`make bench-gpu` runs it. Models have the base shape and random weights, decoded outputs a fixed length.
+`make bench-gpu` runs it: `python benchmarks/accelerator.py [OUT] [--only training|decoding] [--tiny]`. It is
+made for eight minutes on a large card. Correctness comes first, and OUT/accelerator.json (by default in
+`benchmarks/results`) is written after every result, so that whoever ends it early loses only what was to
+follow. `--tiny` runs all of it at tiny sizes, also on a CPU, to see whether it works.
 """
 
+import argparse
 import copy
 import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 
-from allyouneed.config.model import ModelConfig
-from allyouneed.config.run import SearchConfig
-from allyouneed.hardware.machine import environment, matmul_peak, wait_for
-from allyouneed.hardware.memory import memory_bytes
-from allyouneed.inference.engine_choice import build_engine
-from allyouneed.inference.generate import generate
-from allyouneed.inference.search_plan import Batching
-from allyouneed.inference.torch_engine import TorchEngine
-from allyouneed.lab.bench.contenders import OURS, Entry, Precision
-from allyouneed.lab.bench.training_speed import build_contender, take_turn
-from allyouneed.lab.bench.training_workloads import SHAPES, Shape, make_batches
-from allyouneed.model.architectures import build_model
-from allyouneed.training.update import accumulate_gradient
-
 ROOT = Path(__file__).parents[1]
-RESULTS = Path(__file__).parent / "results" / "accelerator.json"
-TRAINED = replace(SHAPES["base"], batch_tokens=25_000, micro_batch_tokens=25_000, steps=8)
-"""The paper's batch: 25,000 tokens on either side (5.1)."""
-PRECISIONS: tuple[Literal["float32", "bfloat16"], ...] = "float32", "bfloat16"
-ROUNDS = 3
-NUM_SENTENCES, OUTPUT_TOKENS = 1_024, 32
-SMALL = ModelConfig(
+sys.path.insert(0, str(ROOT))
+
+from benchmarks import accelerator_decoding, accelerator_training  # noqa: E402
+
+from allyouneed.config.model import ModelConfig  # noqa: E402
+from allyouneed.hardware.machine import environment  # noqa: E402
+from allyouneed.lab.bench.training_workloads import make_batches  # noqa: E402
+from allyouneed.model.architectures import build_model  # noqa: E402
+from allyouneed.training.update import accumulate_gradient  # noqa: E402
+
+Measure = Callable[[torch.device, Path, bool], Iterator[tuple[str, Any]]]
+PARTS: dict[str, Measure] = {
+    "training": accelerator_training.measure,
+    "decoding": accelerator_decoding.measure,
+}
+"""Name -> function of device, folder and whether sizes are tiny, that yields results with their names."""
+_TEST_SECONDS = 90
+_SMALL = ModelConfig(
     source_vocab_size=500,
     target_vocab_size=500,
     d_model=128,
@@ -49,127 +49,114 @@ SMALL = ModelConfig(
 )
 
 
-def checks(device: torch.device) -> Iterator[tuple[str, bool]]:
-    """Each check against the CPU, and whether it holds."""
+def against_the_cpu(device: torch.device) -> dict[str, bool]:
+    """Whether the loss and the gradients of a batch are those of the CPU."""
     torch.manual_seed(1)
-    model = build_model(SMALL)
-    with torch.no_grad():
-        for parameter in model.embeddings.parameters():
-            parameter.mul_(3)  # rounding must not decide what is decoded
+    model = build_model(_SMALL)
     there = copy.deepcopy(model).to(device)
     lengths = np.random.default_rng(1).integers(3, 30, (200, 2))
-    batch = next(make_batches(lengths, 1_000, SMALL.target_vocab_size))
+    batch = next(make_batches(lengths, 1_000, _SMALL.target_vocab_size))
     losses = [
         accumulate_gradient(each.train(), batch, batch.num_target_tokens, 0.1, "float32").item()
         for each in (model, there)
     ]
-    yield "loss of a batch, float32, to 1e-4", abs(losses[1] / losses[0] - 1) < 1e-4
     worst = max(
         float((own.grad.cpu() - other.grad).norm() / (other.grad.norm() + 1e-6))
         for own, other in zip(there.parameters(), model.parameters(), strict=True)
         if own.grad is not None and other.grad is not None and other.grad.norm() > 1e-4
     )
-    yield "gradients, float32, to 1%", worst < 0.01
-    sources = [row[row > 0].tolist()[:-1] for row in batch.source]
-    for name, config in (("beam search", SearchConfig()), ("sampling", SearchConfig(sampling=True))):
-        found, expected = (
-            [best.ids for [best] in generate(TorchEngine(each.eval()), sources, config)]
-            for each in (there, model)
-        )
-        same = sum(map(list.__eq__, found, expected)) / len(expected)
-        yield f"{name}: 99% of the outputs are the CPU's", same >= 0.99
-
-
-def training(device: torch.device, shape: Shape, precision: Literal["float32", "bfloat16"]) -> dict[str, Any]:
-    """The best of several turns of training steps."""
-    torch.accelerator.reset_peak_memory_stats()
-    (lengths,) = (draw() for draw in shape.workloads.values())
-    drawn = make_batches(lengths, shape.batch_tokens, shape.model.target_vocab_size)
-    batches = [next(drawn) for _ in range(shape.steps)]
-    contender = build_contender(shape, Entry(OURS, precision), 1 + int(lengths.max()), device)
-    turns = [take_turn(contender, batches, shape.model, device) for _ in range(1 + ROUNDS)][1:]
-    best, memory = max(turns, key=lambda turn: turn.target_tokens_per_second), memory_bytes(device)
     return {
-        "precision": precision,
-        "target_tokens_per_second": best.target_tokens_per_second,
-        "teraflops_per_second": best.flops_per_second / 1e12,
-        "share_of_peak": best.flops_per_second / matmul_peak(device, precision),
-        "memory_bytes": memory,
+        "loss of a batch, float32, to 1e-4": abs(losses[1] / losses[0] - 1) < 1e-4,
+        "gradients, float32, to 1%": worst < 0.01,
     }
 
 
-def decoding(device: torch.device, config: ModelConfig, precision: Precision) -> dict[str, Any]:
-    """The best of several decodings of the same sentences, with the paper's beam of 4 and alone (greedy)."""
-    torch.manual_seed(1)
-    engine = build_engine(build_model(config).to(device).eval(), precision)
-    random = np.random.default_rng(1)
-    sources = random.integers(5, config.source_vocab_size, (NUM_SENTENCES, OUTPUT_TOKENS)).tolist()
-    result: dict[str, Any] = {"precision": precision}
-    for beam_size in (1, 4):
-        search = SearchConfig(beam_size=beam_size, min_length=OUTPUT_TOKENS, max_length=OUTPUT_TOKENS)
-        seconds = []
-        for _ in range(1 + ROUNDS):
-            wait_for(device)
-            began = time.perf_counter()
-            num_found = sum(1 for _ in generate(engine, sources, search, batching=Batching(tokens=32_768)))
-            seconds.append(time.perf_counter() - began)
-        result[f"sentences_per_second_beam_{beam_size}"] = num_found / min(seconds[1:])
-    return result
-
-
-def gpu_tests() -> tuple[str, bool]:
+def gpu_tests() -> dict[str, Any]:
     """The last line of the tests that need a CUDA device, and whether all passed."""
     marked = [str(file) for file in (ROOT / "tests").rglob("test_*.py") if "mark.gpu" in file.read_text()]
     command = [sys.executable, "-m", "pytest", "-q", "-m", "gpu", *sorted(marked)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return (done.stdout.strip().splitlines() or ["no output"])[-1], done.returncode == 0
-
-
-def measure(device: torch.device) -> dict[str, Any]:
-    """All results."""
-    found, said = dict(checks(device)), "not of this device"
-    if device.type == "cuda":
-        said, found["tests marked gpu"] = gpu_tests()
-    return {
-        "date": datetime.now(UTC).date().isoformat(),
-        "command": "make bench-gpu",
-        "environment": environment(device),
-        "checks": found,
-        "gpu_tests": said,
-        "training": [training(device, TRAINED, precision) for precision in PRECISIONS],
-        "decoding": [decoding(device, TRAINED.model, precision) for precision in PRECISIONS],
-    }
-
-
-def page(found: dict[str, Any]) -> Iterator[str]:
-    """The results as lines of text."""
-    where = found["environment"]
-    yield f"{where['device_name']} ({where['device']}), torch {where['torch']}, {found['date']}"
-    for name, holds in found["checks"].items():
-        yield f"{'ok    ' if holds else 'FAILED'} {name}"
-    yield f"tests marked gpu: {found['gpu_tests']}"
-    for row in found["training"]:
-        yield (
-            f"training  {row['precision']:<9}{row['target_tokens_per_second']:>10,.0f} target tokens/s"
-            f"{row['teraflops_per_second']:>8.1f} TFLOP/s{row['share_of_peak']:>6.0%} of the measured peak"
-            f"{row['memory_bytes'] / 2**30:>7.1f} GiB"
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=_TEST_SECONDS
         )
-    for row in found["decoding"]:
-        one, four = (row[f"sentences_per_second_beam_{beam_size}"] for beam_size in (1, 4))
-        yield f"decoding  {row['precision']:<9}{one:>10,.0f} sentences/s greedy{four:>10,.0f} with beam 4"
+    except subprocess.TimeoutExpired:
+        return {"passed": False, "last line": f"not done after {_TEST_SECONDS} s"}
+    lines = done.stdout.strip().split("\n")
+    return {"passed": done.returncode == 0, "last line": lines[-1], "failed": _failures(lines)}
 
 
-def main() -> int:
-    """Measure, print, and keep it in `results/`; 1 if a check fails."""
+def _failures(lines: Sequence[str]) -> list[str]:
+    return [line[:200] for line in lines if line.startswith(("FAILED", "ERROR"))]
+
+
+def measure(device: torch.device, out: Path, tiny: bool, only: str | None) -> Iterator[tuple[str, Any]]:
+    """Yield all results with their names; a part that fails says so, and the next one follows."""
+    yield "against the CPU", against_the_cpu(device)
+    if device.type == "cuda":
+        yield "tests marked gpu", gpu_tests()
+    for name, part in PARTS.items():
+        if only not in (None, name):
+            continue
+        try:
+            yield from part(device, out, tiny)
+        except Exception as error:
+            yield f"{name}: failed", {"error": repr(error)[:2_000]}
+
+
+def failed(results: dict[str, Any]) -> list[str]:
+    """What is wrong: a part that failed, a check that does not hold, outputs other than the CPU's."""
+    wrong = [name for name in results if name.endswith(": failed")]
+    for name in ("against the CPU", "decoding: checks"):
+        wrong += [
+            f"{name}: {check}"
+            for check, holds in results.get(name, {}).items()
+            if holds is False or (check.endswith("as the CPU's") and holds < 0.99)
+        ]
+    return wrong
+
+
+def line(name: str, found: dict[str, Any], seconds: float) -> str:
+    """A result as a line of text: the numbers and words of it, without tables."""
+    parts = [
+        f"{key} {value:,.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in found.items()
+        if not isinstance(value, dict | list)
+    ]
+    return f"{seconds:5.0f} s  {name}: {', '.join(parts)}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Measure, print and write the results; 1 if something is wrong."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("out", type=Path, nargs="?", default=ROOT / "benchmarks" / "results")
+    parser.add_argument("--only", choices=[*PARTS])
+    parser.add_argument("--tiny", action="store_true")
+    given = parser.parse_args(arguments)
     device = torch.accelerator.current_accelerator(check_available=True)
-    if device is None:
-        print(f"NOT RUN: torch {torch.__version__} finds no accelerator on this machine")
+    if device is None and not given.tiny:
+        print(f"not measured: torch {torch.__version__} finds no accelerator on this machine")
+        print("where there is one: python benchmarks/accelerator.py OUT")
         return 0
-    found = measure(device)
-    print("\n".join(page(found)))
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
-    return 0 if all(found["checks"].values()) else 1
+    device = device or torch.device("cpu")
+    given.out.mkdir(parents=True, exist_ok=True)
+    results: dict[str, Any] = {}
+    where = environment(device)
+    head = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "command": " ".join(["python benchmarks/accelerator.py", *arguments]),
+        "environment": where,
+    }
+    print(f"{where['device_name']} ({device.type}), torch {torch.__version__}", flush=True)
+    began = time.monotonic()
+    for name, found in measure(device, given.out, given.tiny, given.only):
+        results[name] = found
+        print(line(name, found, time.monotonic() - began), flush=True)
+        written = json.dumps({**head, "results": results}, indent=1) + "\n"
+        (given.out / "accelerator.json").write_text(written)
+    for each in (wrong := failed(results)):
+        print(f"WRONG  {each}")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
