@@ -19,15 +19,20 @@ from tests.inference.test_search import (
     random_logits,
     sentences_of,
 )
-from tests.rehearsal.training import MODELS, model_of
+from tests.rehearsal.training import MODELS, SIZES, model_of
 from tests.tiny import TinyModel
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.inference import torch_engine
 from allyouneed.inference.beams import Beams, Hypothesis, SearchRules
 from allyouneed.inference.captured_steps import RepeatedStep
 from allyouneed.inference.generate import follow, generate
 from allyouneed.inference.plain_search import search_outputs
 from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, BeamSearch
+from allyouneed.inference.search_plan import Batching
 from allyouneed.inference.tensor_beams import TensorBeams
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.inference.torch_selection import most_probable
@@ -181,6 +186,68 @@ def test_a_step_is_repeated_until_another_is_taken() -> None:
             repeated()
     assert done == [1, 1, 1, 2, 2, 2]
     assert not repeated.is_captured
+
+
+class Tape(TorchDispatchMode):
+    """What a CUDA graph does, on any device: operators once recorded run again, on the same tensors."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._operations: list[tuple[Any, ...]] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = function(*args, **(kwargs or {}))
+        self._operations.append((function, args, kwargs or {}, found))
+        return found
+
+    def replay(self) -> None:
+        for function, args, kwargs, found in self._operations:
+            again = function(*args, **kwargs)
+            for place, value in zip(tree_leaves(found), tree_leaves(again), strict=True):
+                if isinstance(place, Tensor) and place.data_ptr() != value.data_ptr():
+                    place.copy_(value)
+
+
+class TapedStep(RepeatedStep):
+    """A step that is recorded the second time, and played from then on."""
+
+    num_replays = 0
+    _tape: Tape | None = None
+
+    def __call__(self) -> None:
+        if self._num_done > 1 and self._tape is not None:
+            TapedStep.num_replays += 1
+            self._tape.replay()
+        elif self._num_done == 1:
+            with Tape() as self._tape:
+                self._step()
+        else:
+            self._step()
+        self._num_done += 1
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        *({}, {"autoregression": "ssru"}, {"source_end": False}, {"positions": "learned"}),
+        *({"positions": positions} for positions in ("rotary", "alibi", "relative")),
+        {"positions": "learned", "neighbourhood": 6},
+    ],
+    ids=lambda variant: " ".join(map(str, variant.values())),
+)
+def test_a_step_can_be_replayed_as_its_tensors_stay_in_their_places(
+    variant: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentences join and leave, and outputs outgrow their memory, after which a step is recorded anew."""
+    model = model_of(**SIZES, **variant).eval()
+    assert isinstance(model, Transformer)
+    config, batching = SearchConfig(max_extra_tokens=20, min_length=9, beam_size=2), Batching(size=3)
+    expected = list(generate(TorchEngine(model, resident=True), SOURCES, config, batching=batching))
+    monkeypatch.setattr(torch_engine, "RepeatedStep", TapedStep)
+    monkeypatch.setattr(TapedStep, "num_replays", 0)
+    found = list(generate(TorchEngine(model, resident=True), SOURCES, config, batching=batching))
+    assert TapedStep.num_replays > 10
+    assert_near(found, expected)
 
 
 @pytest.mark.gpu
