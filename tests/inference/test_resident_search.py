@@ -29,10 +29,11 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.inference import torch_engine
 from allyouneed.inference.beams import Beams, Hypothesis, SearchRules
 from allyouneed.inference.captured_steps import RepeatedStep
-from allyouneed.inference.generate import follow, generate
+from allyouneed.inference.generate import generate
 from allyouneed.inference.plain_search import search_outputs
+from allyouneed.inference.scheduler import Scheduler, Source, alone
 from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, BeamSearch
-from allyouneed.inference.search_plan import Batching
+from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.tensor_beams import TensorBeams
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.inference.torch_selection import most_probable
@@ -172,9 +173,13 @@ def test_learned_positions_suffice_for_sentences_that_wait_to_leave(tiny_model: 
 def test_a_resident_search_is_followed_in_pieces_that_end_with_the_whole(tiny_model: TinyModel) -> None:
     engine, config = TorchEngine(tiny_model().eval(), resident=True), SearchConfig(max_extra_tokens=40)
     [[expected]] = generate(engine, SOURCES[:1], config)
-    *parts, whole = follow(engine, SOURCES[0], config)
-    assert whole == expected.ids
-    assert all(part == whole[: len(part)] for part in parts)
+    parts: list[Sequence[int]] = []
+    with engine.ready(), Scheduler(Batching()) as scheduler:
+        work = alone(Source(SOURCES[0]))
+        scheduler.submit(SearchPlan(engine, config), work, watch=lambda _, ids, __: parts.append(ids))
+        scheduler.work_off()
+    assert parts[-1] == expected.ids
+    assert all(part == expected.ids[: len(part)] for part in parts)
 
 
 def test_a_step_is_repeated_until_another_is_taken() -> None:
