@@ -106,12 +106,13 @@ def measure(device: torch.device, out: Path, tiny: bool, only: str | None) -> It
 def failed(results: dict[str, Any]) -> list[str]:
     """What is wrong: a part that failed, a check that does not hold, outputs other than the CPU's."""
     wrong = [name for name in results if name.endswith(": failed")]
-    for name in ("against the CPU", "decoding: checks"):
-        wrong += [
-            f"{name}: {check}"
-            for check, holds in results.get(name, {}).items()
-            if holds is False or (check.endswith("as the CPU's") and holds < 0.99)
-        ]
+    for name, found in results.items():
+        if name.endswith((": checks", "against the CPU")):
+            wrong += [
+                f"{name}: {check}"
+                for check, holds in found.items()
+                if holds is False or (check.endswith("as the CPU's") and holds < 0.99)
+            ]
     return wrong
 
 
