@@ -18,6 +18,7 @@ class Roomy(TorchEngine):
     """An engine with room for another number of tokens, which counts the pairs that it scores at once."""
 
     batch_tokens = 60
+    shortest_source = 1
     num_scored = 0
 
     def token_log_probs(self, sources: object, targets: object) -> object:  # type: ignore[override]
@@ -59,6 +60,17 @@ def test_workers_take_as_much_as_the_engine_has_room_for(tiny_model: TinyModel) 
     for batching, most in ((Batching(), 6), (Batching(tokens=80), 8), (Batching(size=4), 4)):
         room = Room(batching, {})
         assert [room.admits(plans[n % 2], 5) for n in range(most + 1)] == [True] * most + [False]
+
+
+def test_short_sources_count_as_longer_ones_where_memory_is_planned(tiny_model: TinyModel) -> None:
+    """The outputs of many single words need memory, too; a number that is given counts as it is."""
+    engine = Roomy(tiny_model().eval())
+    assert (engine.shortest_source, Ensemble([engine]).shortest_source) == (1, 1)
+    engine.shortest_source = 5
+    for batching, most in ((Batching(), 6), (Batching(tokens=60), 15)):
+        room = Room(batching, {})
+        plan = SearchPlan(engine, SearchConfig(beam_size=2))
+        assert [room.admits(plan, 2) for _ in range(most + 1)] == [True] * most + [False]
 
 
 def test_scores_are_computed_in_batches_of_half_as_much(tiny_model: TinyModel) -> None:

@@ -17,7 +17,7 @@ from allyouneed.cli.program import main
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.attention_weights import capture_attention
 from allyouneed.inference.beams import Hypothesis, SearchRequest
-from allyouneed.inference.engine import Engine
+from allyouneed.inference.engine import Engine, batch_tokens_within
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import generate
@@ -111,6 +111,14 @@ def test_a_step_with_the_host_waits_for_scores_and_tokens_only(rehearsal: Rehear
         before = rehearsal.num_waits
         assert search.step() == []
     assert rehearsal.num_waits - before <= (2 if name in MODELS else 5)
+
+
+def test_batches_are_chosen_from_the_devices_memory(rehearsal: Rehearsal, tiny_model: TinyModel) -> None:
+    engine = engine_on(rehearsal, tiny_model(vocab_size=20_000))
+    rehearsal.limit_bytes(2 << 30)
+    expected = batch_tokens_within(2 << 30, engine.config, item_bytes=4)
+    assert (engine.batch_tokens, engine.shortest_source) == (expected, 8)
+    assert 8_192 < expected < 262_144
 
 
 def test_an_ensemble_finds_what_the_cpu_finds(rehearsal: Rehearsal, tiny_model: TinyModel) -> None:

@@ -19,8 +19,8 @@ BATCH_TOKENS = 8_192
 """Source tokens computed at once on a CPU, times the beam size; each worker has a batch of its own."""
 _MOST_BATCH_TOKENS = 262_144
 """An accelerator has long been busy by then: thousands of hypotheses."""
-_SHORT_SOURCE, _OUTPUT_POSITIONS = 8, 64
-"""A batch of short sources with long outputs, all in memory, needs most."""
+SHORT_SOURCE, _OUTPUT_POSITIONS = 8, 64
+"""A batch of short sources with long outputs, all in memory, needs most; shorter ones count as so long."""
 _WHOLE = 1_024
 
 
@@ -33,7 +33,7 @@ def batch_tokens_within(num_bytes: int, config: ModelConfig, item_bytes: int) ->
     d_k, d_v = config.head_widths
     of_position = config.decoder_layers * config.num_heads * (d_k + d_v) * item_bytes
     of_logits = config.target_vocab_size * (item_bytes + 8)  # beside them, in float32: as read, and reduced
-    of_token = (_OUTPUT_POSITIONS * of_position + of_logits) // _SHORT_SOURCE
+    of_token = (_OUTPUT_POSITIONS * of_position + of_logits) // SHORT_SOURCE
     return max(_WHOLE, min(_MOST_BATCH_TOKENS, num_bytes // 2 // of_token // _WHOLE * _WHOLE))
 
 
@@ -57,6 +57,11 @@ class Engine(ABC):
     def batch_tokens(self) -> int:
         """Source tokens that a worker computes at once by default, times the beam size."""
         return BATCH_TOKENS
+
+    @property
+    def shortest_source(self) -> int:
+        """Number of tokens that each source counts for, at least, in batches of `batch_tokens`."""
+        return 1
 
     @abstractmethod
     def start(self, beam_size: int) -> Decoding:

@@ -41,6 +41,11 @@ class Ensemble(Engine):
         least = min(engine.batch_tokens for engine in self.engines)
         return max(BATCH_TOKENS, least // len(self.engines))
 
+    @property
+    def shortest_source(self) -> int:
+        """Number of tokens that each source counts for, at least, in batches of `batch_tokens`."""
+        return max(engine.shortest_source for engine in self.engines)
+
     @contextmanager
     def ready(self) -> Iterator[None]:
         """The contexts of all members."""

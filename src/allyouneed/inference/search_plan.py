@@ -114,13 +114,20 @@ class Room:
         num, longest = self._sizes.get(plan, (0, 0))
         sizes = {**self._sizes, plan: (num + 1, max(longest, length))}
         if self._sizes:
-            tokens = sum(num * longest * plan.beam_size for plan, (num, longest) in sizes.items())
-            if tokens > (self._batching.tokens or min(plan.engine.batch_tokens for plan in sizes)):
+            if self._num_tokens(sizes) > (
+                self._batching.tokens or min(plan.engine.batch_tokens for plan in sizes)
+            ):
                 return False
             if self._batching.size is not None and sum(n for n, _ in sizes.values()) > self._batching.size:
                 return False
         self._sizes = sizes
         return True
+
+    def _num_tokens(self, sizes: Mapping[SearchPlan, tuple[int, int]]) -> int:
+        return sum(
+            num * plan.beam_size * max(longest, 1 if self._batching.tokens else plan.engine.shortest_source)
+            for plan, (num, longest) in sizes.items()
+        )
 
 
 class Load(NamedTuple):

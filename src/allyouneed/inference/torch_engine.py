@@ -18,7 +18,7 @@ from allyouneed.hardware.memory import total_memory_bytes
 from allyouneed.inference.beams import Beams, SearchRules
 from allyouneed.inference.captured_steps import RepeatedStep
 from allyouneed.inference.decoder_caches import Cells, TokenKeysValues, attention_form
-from allyouneed.inference.engine import BATCH_TOKENS, Engine, batch_tokens_within, distinct
+from allyouneed.inference.engine import BATCH_TOKENS, SHORT_SOURCE, Engine, batch_tokens_within, distinct
 from allyouneed.inference.projection import FullProjection, Project, ShortlistProjection
 from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, Decoding
 from allyouneed.inference.selection import Candidates
@@ -84,6 +84,11 @@ class TorchEngine(Engine):
             return BATCH_TOKENS
         item_bytes = self.model.embeddings.matrix("output").element_size()
         return batch_tokens_within(total_memory_bytes(self.device), self.config, item_bytes)
+
+    @property
+    def shortest_source(self) -> int:
+        """Number of tokens that each source counts for, at least, in batches of `batch_tokens`."""
+        return 1 if self.device.type == "cpu" else SHORT_SOURCE
 
     @contextmanager
     def ready(self) -> Iterator[None]:
