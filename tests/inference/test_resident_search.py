@@ -31,7 +31,7 @@ from allyouneed.inference.beams import Beams, Hypothesis, SearchRules
 from allyouneed.inference.captured_steps import RepeatedStep
 from allyouneed.inference.generate import generate
 from allyouneed.inference.plain_search import search_outputs
-from allyouneed.inference.scheduler import Scheduler, Source, alone
+from allyouneed.inference.scheduler import Scheduler, Source, search_of
 from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, BeamSearch
 from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.tensor_beams import TensorBeams
@@ -175,7 +175,7 @@ def test_a_resident_search_is_followed_in_pieces_that_end_with_the_whole(tiny_mo
     [[expected]] = generate(engine, SOURCES[:1], config)
     parts: list[Sequence[int]] = []
     with engine.ready(), Scheduler(Batching()) as scheduler:
-        work = alone(Source(SOURCES[0]))
+        work = search_of(Source(SOURCES[0]))
         scheduler.submit(SearchPlan(engine, config), work, watch=lambda _, ids, __: parts.append(ids))
         scheduler.work_off()
     assert parts[-1] == expected.ids

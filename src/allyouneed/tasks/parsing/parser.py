@@ -107,8 +107,9 @@ class ParseConfig(Config):
     constrained: bool = True
     """Search among trees over the words only. Otherwise, as in the paper, among all outputs; what is no tree
     is repaired."""
-    batch_tokens: Batch | None = 8_192
-    """Sub-words of a batch, padding included, times the beam size: a bound on memory; None sets no bound."""
+    batch_tokens: Batch | None = None
+    """Sub-words of a batch, padding included, times the beam size: a bound on memory. By default 8,192 on a
+    CPU, and on an accelerator as many as its memory allows."""
     workers: Workers | None = None
     """Batches computed at once; one for each core if None."""
 
