@@ -1,7 +1,5 @@
 """Costs agree with the paper's figures, with sums by hand, and with what PyTorch counts while it computes."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -12,13 +10,13 @@ from allyouneed.config.presets import PRESETS, base, big
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.estimate import (
     PUBLISHED,
-    activations_per_token,
     cost,
     flops_per_target_token,
 )
 from allyouneed.model.architectures import build_model
 from allyouneed.model.sizes import count_parameters
 from allyouneed.model.transformer import Transformer
+from allyouneed.training.memory_estimate import activations_per_token
 
 UNEVEN = ModelConfig(
     source_vocab_size=97, target_vocab_size=97, d_model=20, d_ff=44, num_layers=3, num_heads=2, d_k=7, d_v=5
@@ -115,56 +113,6 @@ def test_weights_gradients_and_moments_take_sixteen_bytes_a_parameter() -> None:
     memory = found.memory
     assert memory.weights + memory.gradients + memory.moments == 16 * found.parameters
     assert found.checkpoint_bytes + found.state_bytes == 12 * found.parameters
-
-
-@pytest.mark.parametrize("attention", ["scaled", "additive"])
-def test_the_estimate_of_activations_is_near_what_pytorch_keeps(attention: str) -> None:
-    length, sentences = 24, 8
-    config = ModelConfig(
-        source_vocab_size=97, target_vocab_size=97, d_model=64, d_ff=256, num_layers=2, num_heads=4
-    ).replace(attention=attention)
-    check_activations(config, length, sentences)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"architecture": "recurrent"},
-        {"architecture": "recurrent", "feed_forward": "experts", "num_experts": 4},
-        {"feed_forward": "experts", "num_experts": 4},
-        {"architecture": "convolutional"},
-        {"architecture": "bytenet"},
-    ],
-)
-def test_so_is_that_of_a_rival(settings: dict[str, Any]) -> None:
-    check_activations(ModelConfig().replace(**SIZES, **settings), 24, 8)
-
-
-@pytest.mark.parametrize("architecture", ["convolutional", "bytenet"])
-def test_so_is_that_of_wide_kernels(architecture: str) -> None:
-    config = ModelConfig().replace(**SIZES, architecture=architecture, kernel_width=7)
-    check_activations(config, 24, 32)  # so many that what is made of the weights alone counts for little
-
-
-SIZES = {"source_vocab_size": 97, "target_vocab_size": 97, "d_model": 64, "d_ff": 256, "num_layers": 4}
-
-
-def check_activations(config: ModelConfig, length: int, sentences: int) -> None:
-    model = build_model(config).train()
-    ids = torch.randint(5, 97, (sentences, length))
-    known = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        hidden = model(ids, ids)
-    measured = sum(storage.nbytes() for pointer, storage in kept.items() if pointer not in known)
-    estimate = 4 * sentences * length * activations_per_token(config, length)
-    assert hidden.requires_grad
-    assert estimate == pytest.approx(measured, rel=0.2)
 
 
 def test_a_micro_batch_is_what_training_would_choose() -> None:

@@ -14,9 +14,7 @@ from torch.nn import functional
 
 from allyouneed.native.gradient_kernels import accumulate_, is_known, scaled_difference, softmax_
 from allyouneed.native.library import library
-
-_CHUNK_ELEMENTS = 1 << 26
-"""Maximum number of logits in memory at once in `projected_loss`."""
+from allyouneed.training.memory_estimate import chunk_elements
 
 
 class LossSums(NamedTuple):
@@ -145,7 +143,7 @@ def _softmax_terms(
     matrix_gradient = torch.zeros_like(matrix) if of_matrix and not len(hidden) else None
     low_matrix, low_hidden = matrix.to(dtype), hidden.to(dtype)
     log_normalisers = hidden.new_zeros(())
-    num_chunks = -(-hidden.size(0) * matrix.size(0) // _CHUNK_ELEMENTS)
+    num_chunks = -(-hidden.size(0) * matrix.size(0) // chunk_elements(hidden.device.type))
     chunk = -(-hidden.size(0) // max(1, num_chunks))  # equal chunks: a short last one would be slow
     with torch.autocast(device_type, enabled=False):
         for start in range(0, hidden.size(0), chunk) if chunk else ():

@@ -74,7 +74,7 @@ def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]
         "training_flops": found.training_flops,
         "training_seconds": tflops and found.training_flops / (tflops * 1e12),
         "micro_batch_tokens": found.micro_batch_tokens,
-        "memory_bytes": asdict(found.memory),
+        "memory_bytes": asdict(found.memory) | {"peak_estimate": found.memory.peak_estimate},
         "checkpoint_bytes": found.checkpoint_bytes,
         "state_bytes": found.state_bytes,
         "deviations": [asdict(deviation) for deviation in found.deviations],
@@ -114,6 +114,10 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
         f"an estimate, for {found.micro_batch_tokens:,} tokens a side: a micro-batch, on a CPU one per thread"
     )
     yield figure("  activations, about", megabytes(memory.activations_estimate), micro_batch)
+    yield figure(
+        "  the loss, about", megabytes(memory.loss_estimate), "logits in chunks, and their gradients"
+    )
+    yield figure("  at most, about", megabytes(memory.peak_estimate), "with one micro-batch at a time")
     yield "disk"
     yield figure("  a checkpoint", megabytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
     yield figure("  a state to resume", megabytes(found.state_bytes), "2 are kept")
