@@ -11,7 +11,7 @@ from allyouneed.config.model import Entries, ModelConfig, Positions, Probability
 from allyouneed.config.settings import Config, line_of, read_toml, toml_value
 from allyouneed.errors import UsageError
 
-Precision = Literal["auto", "float32", "bfloat16"]
+Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
 
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
@@ -107,7 +107,8 @@ class TrainingConfig(Config):
     """Validations without improvement after which training stops; default: never."""
     # Deviation: the paper's products were in float32; see docs/paper.md.
     precision: Precision = "auto"
-    """Precision of matrix products; "auto": bfloat16 if the hardware supports it. Weights stay float32."""
+    """Precision of matrix products; "auto": bfloat16 if the hardware supports it. "tf32", for NVIDIA GPUs,
+    is float32 whose factors are rounded to 10 bits. Weights stay float32."""
     threads_share: Literal["micro_batches", "operations"] = "micro_batches"
     """Work that the threads of a CPU share: micro-batches, each computed by one of them, or every operation.
     Threads that share operations often wait for each other, which is slow on a busy machine."""

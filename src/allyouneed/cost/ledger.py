@@ -91,7 +91,8 @@ def _ledger(
     start: Event, found: Event, precision: str, price_per_hour: float | None, tflops: float | None
 ) -> Ledger:
     where, devices = start["environment"], int(_number(start["processes"], least=1))
-    known = _rate(where["device_name"], precision) if where["device"] == "cuda" else None
+    is_listed = where["device"] == "cuda" and precision != "tf32"  # the tables have no such rates
+    known = _rate(where["device_name"], precision) if is_listed else None
     rate, source = known or (_number(found["peak"]) / devices / 1e12, "measured on matrix products")
     seconds, energy = _number(found["seconds"]), found["energy_joules"]
     return Ledger(

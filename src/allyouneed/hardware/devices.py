@@ -11,6 +11,9 @@ from allyouneed.config.run import Precision
 from allyouneed.errors import UsageError, is_out_of_memory
 from allyouneed.hardware.accelerators import threads_when_loaded
 
+_AMPERE = 8, 0
+"""Compute capability."""
+
 
 def usable_device(given: torch.device | str) -> torch.device:
     """A device on which a tensor can be made; raises UsageError if PyTorch cannot use it."""
@@ -25,8 +28,36 @@ def usable_device(given: torch.device | str) -> torch.device:
     return device
 
 
+def is_nvidia_since_ampere(device: torch.device) -> bool:
+    """Whether a device is an NVIDIA GPU with products in TF32 and flash attention."""
+    return (
+        device.type == "cuda"
+        and torch.version.hip is None  # AMD's GPUs are "cuda", too
+        and torch.cuda.get_device_capability(device) >= _AMPERE
+    )
+
+
+@contextmanager
+def products_in(precision: Precision) -> Iterator[None]:
+    """Round the factors of products in float32 to TF32 inside the block if `precision` is "tf32"."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else before)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def resolve_precision(precision: Precision, device: torch.device) -> Precision:
-    """Replace "auto" by bfloat16 if `device` has instructions for it, else by float32."""
+    """Replace "auto" by bfloat16 if `device` has instructions for it, else by float32.
+
+    Raises UsageError if it is "tf32" and the device lacks it.
+    """
+    if precision == "tf32" and not is_nvidia_since_ampere(device):
+        raise UsageError(
+            f"training.precision = tf32: {device} has no such products, NVIDIA GPUs since Ampere (2020) do; "
+            "take float32 or bfloat16"
+        )
     if precision != "auto":
         return precision
     if device.type in ("cuda", "xpu"):

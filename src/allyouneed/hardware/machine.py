@@ -11,6 +11,7 @@ import torch
 
 from allyouneed.config.run import Precision
 from allyouneed.hardware import processor
+from allyouneed.hardware.devices import products_in
 from allyouneed.hardware.memory import forget_peak_memory
 from allyouneed.version import __version__
 
@@ -32,13 +33,14 @@ def matmul_peak(device: torch.device, precision: Precision, size: int | None = N
     largest = size or (_CPU_MATRIX_SIZE if device.type == "cpu" else _ACCELERATOR_MATRIX_SIZE)
     size = min(_SMALLEST_SIZE, largest)
     left, right = _random_matrices(size, device, precision)
-    _seconds_of_product(left, right)  # warm-up: loads the kernels and starts the threads
-    while size < largest and 8 * _seconds_of_product(left, right) < _LONGEST_SECONDS:
-        size = min(2 * size, largest)
-        left, right = _random_matrices(size, device, precision)
     seconds: list[float] = []
-    while len(seconds) < _FEWEST_PRODUCTS or sum(seconds) < _MEASURED_SECONDS:
-        seconds.append(_seconds_of_product(left, right))
+    with products_in(precision):
+        _seconds_of_product(left, right)  # warm-up: loads the kernels and starts the threads
+        while size < largest and 8 * _seconds_of_product(left, right) < _LONGEST_SECONDS:
+            size = min(2 * size, largest)
+            left, right = _random_matrices(size, device, precision)
+        while len(seconds) < _FEWEST_PRODUCTS or sum(seconds) < _MEASURED_SECONDS:
+            seconds.append(_seconds_of_product(left, right))
     del left, right
     forget_peak_memory(device)
     return float(2 * size**3 / min(seconds))

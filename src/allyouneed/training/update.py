@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batch_plans import Batch
+from allyouneed.hardware.devices import is_nvidia_since_ampere, products_in
 from allyouneed.model.attention import (
     AttentionFunction,
     SoftmaxAttention,
@@ -28,7 +29,6 @@ from allyouneed.training.loss import LossSums, projected_loss
 from allyouneed.training.optimizer import skips_if_told, step_unless
 
 _WIDEST_FLASH_HEAD = 256
-_FIRST_FLASH_CAPABILITY = 8, 0
 MOST_SKIPPED_IN_A_ROW = 3
 """A run ends after this many skipped updates in a row."""
 _ALIGNMENT = 16
@@ -94,9 +94,7 @@ def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
         config.architecture == "transformer"
         and config.source_end
         and all(module.is_equation_1 for module in model.modules() if isinstance(module, SoftmaxAttention))
-        and device.type == "cuda"
-        and torch.version.hip is None  # AMD's GPUs are "cuda", too
-        and torch.cuda.get_device_capability(device) >= _FIRST_FLASH_CAPABILITY
+        and is_nvidia_since_ampere(device)
         and precision == "bfloat16"
         and d_k == d_v <= _WIDEST_FLASH_HEAD
         and d_k % 8 == 0
@@ -133,8 +131,9 @@ def accumulate_gradient(
     `num_target_tokens` are those of the *global* batch, so that all tokens weigh the same; infinity gives the
     micro-batch weight zero. Returns the sum of the unsmoothed losses of its target tokens, in nats.
     """
-    loss = batch_loss(model, batch, smoothing, precision)
-    (loss.smoothed / num_target_tokens).backward()
+    with products_in(precision):
+        loss = batch_loss(model, batch, smoothing, precision)
+        (loss.smoothed / num_target_tokens).backward()
     return loss.negative_log_likelihood
 
 
