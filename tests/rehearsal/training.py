@@ -2,11 +2,13 @@
 
 import copy
 import gc
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.inference.test_every_variant import VARIANTS
@@ -16,6 +18,7 @@ from tests.training import conftest as of_training
 from torch import Tensor
 
 from allyouneed.config.model import ModelConfig
+from allyouneed.config.presets import base
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Batch, make_batch
 from allyouneed.hardware.machine import environment, matmul_peak
@@ -23,9 +26,15 @@ from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.architectures import build_model
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.experts import Experts
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs import run_configuration
+from allyouneed.runs.run_configuration import completed, run_config
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.training import trainer as trainer_module
+from allyouneed.training.learner import Learner
+from allyouneed.training.loss import chunk_elements
+from allyouneed.training.memory_estimate import training_memory
 from allyouneed.training.meters import Interval, validation_loss
 from allyouneed.training.optimizer import build_optimizer
 from allyouneed.training.trainer import Corpus, Trainer
@@ -215,24 +224,85 @@ def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(
     assert weights_in(tmp_path / "parts") == weights_in(tmp_path / "whole")
 
 
+PACKED: dict[str, Any] = {"packed_tokens": 256, "compiled": "on"}
+"""Packed though no flash attention is there, and not compiled, as PyTorch cannot for this device."""
+
+
+@pytest.mark.parametrize("packed", [{}, PACKED])
 def test_a_run_waits_only_to_log_to_validate_and_to_save(
-    rehearsal: Rehearsal, tmp_path: Path, corpus: Corpus, config: RunConfig, monkeypatch: pytest.MonkeyPatch
+    rehearsal: Rehearsal,
+    tmp_path: Path,
+    corpus: Corpus,
+    config: RunConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    packed: dict[str, Any],
 ) -> None:
-    """Twice as many updates wait no more often."""
+    """An update waits for nothing, and what follows it only where the log has its line."""
     monkeypatch.setattr(trainer_module, "_LOG_EVERY_SECONDS", math.inf)
-    waits = []
-    for number, num_steps in enumerate((10, 10, 20)):  # the first run measures the peak
-        before = rehearsal.num_waits
-        trained(
-            rehearsal,
-            tmp_path / str(number),
-            corpus,
-            config,
-            num_steps=num_steps,
-            **{"checkpoint_every_steps": 1000, "validate_every_steps": 1000},
-        )
-        waits.append(rehearsal.num_waits - before)
-    assert waits[1] == waits[2]
+    monkeypatch.setattr(trainer_module, "_LOG_EVERY_STEPS", 5)
+    waits, update = [], Learner.update
+
+    def without_waits(self: Learner, *given: Any) -> int:
+        waits.append(rehearsal.num_waits)
+        rehearsal.forbid_waits(True)
+        stopped_by = update(self, *given)
+        rehearsal.forbid_waits(False)
+        return stopped_by
+
+    monkeypatch.setattr(Learner, "update", without_waits)
+    rare = {"checkpoint_every_steps": 1000, "validate_every_steps": 1000}
+    trained(rehearsal, tmp_path / "run", corpus, config, num_steps=18, **rare, **packed)
+    after = [now - before for before, now in itertools.pairwise(waits)]
+    assert len(after) == 17
+    assert [step for step, more in enumerate(after, start=1) if more] == [5, 10, 15]
+
+
+def test_joined_micro_batches_make_the_cpus_updates(
+    rehearsal: Rehearsal, tmp_path: Path, corpus: Corpus, config: RunConfig
+) -> None:
+    """Four micro-batches of an update are computed as one, in bfloat16 nearly so."""
+    config = config.replace(model={"dropout": 0.0})
+    losses = []
+    for name, device, training in (
+        ("here", torch.device("cpu"), {}),
+        ("there", rehearsal.device, PACKED),
+        ("low", rehearsal.device, {**PACKED, "precision": "bfloat16"}),
+    ):
+        (tmp_path / name).mkdir()
+        run = RunDirectory(tmp_path / name)
+        Trainer(config.replace(training=training), corpus, run, device).train()
+        losses.append([event["loss"] for event in read_log(run.log) if event["event"] == "validate"][-1])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-4)
+    assert losses[2] == pytest.approx(losses[0], rel=0.03)
+
+
+SHAPES: dict[str, tuple[dict[str, Any], int, int]] = {
+    "as in base": ({"d_model": 64, "d_ff": 256, "num_layers": 3, "num_heads": 4}, 25, 40),
+    "deep": ({"d_model": 32, "d_ff": 128, "num_layers": 6, "num_heads": 2}, 25, 40),
+    "long sentences": ({"d_model": 32, "d_ff": 128, "num_layers": 2, "num_heads": 4}, 100, 8),
+    "large vocabulary": ({"d_model": 64, "d_ff": 128, "num_layers": 1, "num_heads": 4}, 20, 20),
+}
+VOCABULARY_OF = {"large vocabulary": 8_000}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_the_peak_of_memory_is_predicted_within_a_fifth(
+    rehearsal: Rehearsal, config: RunConfig, name: str
+) -> None:
+    sizes, length, rows = SHAPES[name]
+    vocab_size = VOCABULARY_OF.get(name, 500)
+    config = config.replace(
+        model={**sizes, "dropout": 0.1, "source_vocab_size": vocab_size, "target_vocab_size": vocab_size}
+    )
+    ids = np.random.default_rng(1).integers(5, vocab_size, (rows, length))
+    batch = Batch(ids, ids, ids, ids.size, np.arange(rows))
+    before = torch.accelerator.memory_allocated()
+    torch.accelerator.reset_peak_memory_stats()
+    updates = Updates(build_model(config.model).to(rehearsal.device), config)
+    updates.make(batch, 2)
+    measured = torch.accelerator.max_memory_allocated() - before
+    predicted = training_memory(config, ids.size, length, chunk_elements(rehearsal.device.type))
+    assert predicted.peak_estimate == pytest.approx(measured, rel=0.2)
 
 
 def test_the_log_holds_the_devices_name_and_memory(
@@ -276,3 +346,52 @@ def test_a_micro_batch_that_does_not_fit_the_devices_memory_is_cut(
         if event["event"] == "train"
     ]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_joined_micro_batches_that_do_not_fit_the_devices_memory_are_joined_no_more(
+    rehearsal: Rehearsal, tmp_path: Path, corpus: Corpus, config: RunConfig
+) -> None:
+    corpus, config = replace(corpus, valid=None), config.replace(model={"dropout": 0.0, "d_ff": 4096})
+    losses, needed = [], 1 << 30
+    for name, share in (("whole", 1.0), ("apart", 0.8)):
+        gc.collect()
+        before = torch.accelerator.memory_allocated()
+        rehearsal.limit_bytes(before + int(share * needed))
+        torch.accelerator.reset_peak_memory_stats()
+        trained(rehearsal, tmp_path / name, corpus, config, num_steps=2, **PACKED)
+        needed = torch.accelerator.max_memory_allocated() - before
+        losses.append([e["loss"] for e in read_log(tmp_path / name / "log.jsonl") if e["event"] == "train"])
+    notices = [e["text"] for e in read_log(tmp_path / "apart" / "log.jsonl") if e["event"] == "notice"]
+    assert notices[1:] == [
+        "out of memory at update 1: from now on at most 128 tokens a side are computed at once"
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_micro_batches_are_chosen_from_the_devices_memory_and_recorded(
+    rehearsal: Rehearsal, tmp_path: Path, toy_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A quarter of the batch, as on the CPU, or what fits; if attention can be packed, all of it at once."""
+    prepared, cpu = PreparedData(toy_data), torch.device("cpu")
+
+    def tokens(device: torch.device) -> tuple[int | None, int | None]:
+        chosen = completed(base(), prepared, device).training
+        return chosen.micro_batch_tokens, chosen.packed_tokens
+
+    assert tokens(cpu) == (6_625, None)
+    rehearsal.limit_bytes(80 << 30)
+    assert tokens(rehearsal.device) == (6_625, None)
+    monkeypatch.setattr(run_configuration, "takes_flash", lambda *given: True)
+    assert tokens(cpu) == (6_625, None)
+    assert tokens(rehearsal.device) == (6_625, 26_500)
+    rehearsal.limit_bytes(10 << 30)
+    assert tokens(rehearsal.device) == (6_625, 13_250)
+    rehearsal.limit_bytes(2 << 30)
+    assert tokens(rehearsal.device) == (1_656, 1_656)
+    directory = RunDirectory(tmp_path)
+    directory.config.write_bytes(completed(base(), prepared, rehearsal.device).to_toml().encode())
+    for other in (cpu, rehearsal.device):
+        rehearsal.limit_bytes(80 << 30)
+        for given in (None, base()):
+            kept = run_config(directory, given, prepared, other).training
+            assert (kept.micro_batch_tokens, kept.packed_tokens) == (1_656, 1_656)

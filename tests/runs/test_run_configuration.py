@@ -8,6 +8,7 @@ import torch
 from allyouneed import RunConfig
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.errors import UsageError
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.run_configuration import completed
@@ -27,3 +28,20 @@ def test_sides_that_were_not_learned_as_one_are_tied_if_a_model_with_the_same_en
     given = RunConfig().replace(training={"init_from": init_from})
     complete = completed(given, PreparedData(tmp_path / "data"), torch.device("cpu"))
     assert complete.model.tied_embeddings == tied
+
+
+def test_packing_is_refused_for_a_model_that_needs_padding(toy_data: Path) -> None:
+    given = RunConfig().replace(model={"attention": "additive"}, training={"packed_tokens": 1_000})
+    with pytest.raises(UsageError) as refused:
+        completed(given, PreparedData(toy_data), torch.device("cpu"))
+    assert refused.value.messages[0] == (
+        "training.packed_tokens: this model needs padded sentences; leave it out"
+    )
+
+
+def test_packing_is_refused_for_a_sharded_model() -> None:
+    with pytest.raises(UsageError) as refused:
+        RunConfig().replace(training={"packed_tokens": 1_000, "sharded": True})
+    assert "the micro-batches of a sharded model are not packed; leave out packed_tokens" in str(
+        refused.value
+    )

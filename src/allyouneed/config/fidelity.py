@@ -36,7 +36,7 @@ _NOT_PART_OF_IT = {
     "model": {*("source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions")},
     "training": {
         *("micro_batch_tokens", "keep_checkpoints", "validate_every_steps", "precision"),
-        *("threads_share", "sharded", "block_pairs", "seed"),
+        *("packed_tokens", "compiled", "threads_share", "sharded", "block_pairs", "seed"),
     },
     "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},
 }

@@ -67,6 +67,13 @@ class TrainingConfig(Config):
     """Maximum tokens per side and update, padding included; about 25,000 are then real, as in 5.1."""
     micro_batch_tokens: BatchTokens | None = None
     """Maximum tokens per side computed at once, padding included; default: chosen at the start and saved."""
+    packed_tokens: BatchTokens | None = None
+    """Maximum tokens per side computed at once on an NVIDIA GPU in bfloat16, where micro-batches are packed
+    in a row, without padding; default: as many of a batch as its memory holds, saved at the start."""
+    compiled: Literal["auto", "on", "off"] = "auto"
+    """Whether `torch.compile` computes packed micro-batches, filled up to a few sizes with tokens of weight
+    zero; "auto": by one process on an NVIDIA GPU; "on": elsewhere, too, with packed_tokens, for small batches
+    only. Where it cannot, the log says why, and they are computed without it."""
     num_steps: Count = 100_000
     """Number of updates in the whole run (5.2)."""
     optimizer: Literal["adam"] = "adam"
@@ -154,6 +161,8 @@ class TrainingConfig(Config):
             raise ValueError(
                 "replay and replay_share go together; give prepared data and a share, such as 0.2, or neither"
             )
+        if self.packed_tokens is not None and self.sharded:
+            raise ValueError("the micro-batches of a sharded model are not packed; leave out packed_tokens")
         if self.frozen and self.sharded:
             raise ValueError("frozen parameters cannot be sharded; leave out frozen or sharded")
         return self

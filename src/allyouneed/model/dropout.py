@@ -21,8 +21,8 @@ _OF_THREAD = _OfThread()
 
 
 def generator() -> torch.Generator | None:
-    """The generator of this thread, on the CPU; None is PyTorch's own."""
-    return _OF_THREAD.generator
+    """The generator of this thread, on the CPU; None is PyTorch's own, as always in compiled code."""
+    return None if torch.compiler.is_compiling() else _OF_THREAD.generator
 
 
 @contextmanager
@@ -50,7 +50,7 @@ class Dropout(nn.Module):
         """Drop elements of `x`; the identity outside training."""
         if not self.training or self.rate == 0.0:
             return x
-        if x.device.type != "cpu":
+        if x.device.type != "cpu" or torch.compiler.is_compiling():
             return functional.dropout(x, self.rate)
         return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return, no-untyped-call]
 

@@ -87,18 +87,32 @@ class PackedIds:
         return (self.positions == 0).cumsum(0)
 
 
-def pack(padded: Int[Tensor, "batch length"], device: torch.device) -> PackedIds:
+class Filling(NamedTuple):
+    """Sentences of padding that bring packed ones to a fixed size; empty sentences follow them."""
+
+    lengths: Int[Tensor, " fillers"]
+    """Number of tokens in each."""
+    num_sentences: int
+    """Number of sentences in all."""
+    longest: int
+    """Maximum number of tokens in a sentence."""
+
+
+def pack(
+    padded: Int[Tensor, "batch length"], device: torch.device, filling: Filling | None = None
+) -> PackedIds:
     """Pack sentences that are padded at the end, and send them from main memory without waiting for it."""
     real = padded != PADDING
-    lengths = real.sum(1)
+    lengths, ids = real.sum(1), padded[real]
     positions = torch.arange(padded.size(1)).expand_as(padded)[real]
+    longest = int(lengths.max())
+    if filling is not None:
+        ids = functional.pad(ids, (0, int(filling.lengths.sum())), value=PADDING)
+        positions = torch.cat((positions, *map(torch.arange, filling.lengths.tolist())))
+        lengths, longest = torch.cat((lengths, filling.lengths)), filling.longest
+        lengths = functional.pad(lengths, (0, filling.num_sentences - len(lengths)))
     bounds = functional.pad(lengths.cumsum(0), (1, 0)).int()  # the type that flash attention expects
-    return PackedIds(
-        ids=sent(padded[real][None], device),
-        positions=sent(positions, device),
-        bounds=sent(bounds, device),
-        longest=int(lengths.max()),
-    )
+    return PackedIds(sent(ids[None], device), sent(positions, device), sent(bounds, device), longest)
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from allyouneed.config.presets import preset
@@ -12,13 +13,15 @@ from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.devices import resolve_precision
-from allyouneed.hardware.memory import require_memory
+from allyouneed.hardware.memory import require_memory, total_memory_bytes
 from allyouneed.model.architectures import outline_model
 from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
 from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.training.memory_estimate import chunk_elements, fitting_tokens
 from allyouneed.training.optimizer import require_some_trainable
+from allyouneed.training.update import can_be_packed, takes_flash
 
 
 class TrainingPairs(NamedTuple):
@@ -47,12 +50,23 @@ def training_pairs(prepared: PreparedData, training: TrainingConfig) -> Training
 
 _MAY_CHANGE = {
     *("num_steps", "budget_flops", "budget_seconds", "checkpoint_every_steps", "checkpoint_every_minutes"),
-    *("keep_checkpoints", "average_last", "validate_every_steps", "patience", "init_from", "replay"),
+    *(
+        "keep_checkpoints",
+        "average_last",
+        "validate_every_steps",
+        "patience",
+        "init_from",
+        "replay",
+        "compiled",
+    ),
 }
-"""Training settings that may change when a run resumes; the updates do not depend on them. The contents of a
-model and of data that are in another place are compared."""
+"""Training settings that may change when a run resumes; the updates do not depend on them, apart from the
+rounding and the dropout masks of compiled code. The contents of a model and of data that are in another place
+are compared."""
 
-_CHOSEN_AT_THE_START = "precision", "micro_batch_tokens", "init_from", "init_sha256", "block_pairs"
+_CHOSEN_AT_THE_START = (
+    *("precision", "micro_batch_tokens", "packed_tokens", "init_from", "init_sha256", "block_pairs"),
+)
 """Training settings whose default leaves them as they were chosen when the run started."""
 
 
@@ -83,6 +97,8 @@ def run_config(
         if getattr(training, name) == getattr(unset, name)
     }
     config = completed(given.replace(training=kept), prepared, device)
+    if training.packed_tokens is None:  # a run that began on another device has none, and keeps none
+        config = config.replace(training={"packed_tokens": recorded.training.packed_tokens})
     _require_same(directory.path, recorded, config)
     return config
 
@@ -128,17 +144,37 @@ def completed(
     complete = config.replace(
         model=model,
         data=prepared.config.model_dump(),
-        training={
-            "precision": resolve_precision(training.precision, device),
-            "micro_batch_tokens": training.resolved_micro_batch_tokens(longest, num_processes),
-        },
+        training={"precision": resolve_precision(training.precision, device)},
     )
+    tokens = tokens_at_once(complete, stores[0], longest, device, num_processes)
+    complete = complete.replace(training=tokens)
     is_here = not training.sharded and device.type == "cpu"
     kept_here = 2 + training.moments_per_weight if is_here else 1  # weights; gradients, moments
     require_memory(kept_here * 4 * sum(count_parameters(complete.model).values()))
     if training.frozen:
         require_some_trainable(outline_model(complete.model), training.frozen)
     return complete
+
+
+def tokens_at_once(
+    config: RunConfig, store: PairStore, longest: int, device: torch.device, num_processes: int
+) -> dict[str, int | None]:
+    """The sizes of micro-batches, and of what is computed of them at once, as far as they are not given.
+
+    On an accelerator its memory limits them; the plan of batches is that of any device, if they fit.
+    """
+    training, packed = config.training, config.training.packed_tokens
+    micro_batch = training.resolved_micro_batch_tokens(longest, num_processes)
+    if packed and not can_be_packed(outline_model(config.model)):
+        raise UsageError("training.packed_tokens: this model needs padded sentences; leave it out")
+    if device.type != "cpu" and not training.sharded:
+        length = 1 + round(float(np.maximum(store.source_lengths, store.target_lengths).mean()))
+        limits = length, chunk_elements(device.type), total_memory_bytes(device)
+        if training.micro_batch_tokens is None:
+            micro_batch = max(longest, fitting_tokens(config, micro_batch, *limits))
+        if packed is None and takes_flash(outline_model(config.model), training.precision, device):
+            packed = fitting_tokens(config, training.batch_tokens, *limits)
+    return {"micro_batch_tokens": micro_batch, "packed_tokens": packed}
 
 
 def _may_tie_all(config: RunConfig, prepared: PreparedData) -> bool:

@@ -2,7 +2,7 @@
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ _WIDEST_FLASH_HEAD = 256
 MOST_SKIPPED_IN_A_ROW = 3
 """A run ends after this many skipped updates in a row."""
 _ALIGNMENT = 16
+HiddenStates = Callable[[EncoderDecoder, Batch, torch.device], Float[Tensor, "target_tokens d_model"]]
+"""Computes the hidden states that predict a batch's target tokens, row after row."""
 
 
 def seed_generators(seed: int, step: int, micro_batch: int) -> None:
@@ -48,10 +50,13 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
     return int.from_bytes(hashlib.blake2b(place, digest_size=8).digest(), "little") >> 1
 
 
-def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig) -> None:
-    """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual."""
+def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig, *, kernels: bool = True) -> None:
+    """Select the fastest attention, and on a CPU with the C kernels the fused post-norm residual.
+
+    Without `kernels`, all operators are PyTorch's own, which it can compile.
+    """
     on_cpu = next(model.parameters()).device.type == "cpu"
-    has_kernels = on_cpu and library() is not None  # found, or compiled, before threads need it
+    has_kernels = kernels and on_cpu and library() is not None  # found, or compiled, before threads need it
     attend: AttentionFunction = fused_attention
     if on_cpu and config.precision == "bfloat16":
         attend = attention_by_kernel if has_kernels else scaled_dot_product_attention
@@ -67,14 +72,24 @@ def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
 
 
 def batch_loss(
-    model: EncoderDecoder, batch: Batch, smoothing: float, precision: Precision, *, cached: bool = True
+    model: EncoderDecoder,
+    batch: Batch,
+    smoothing: float,
+    precision: Precision,
+    hidden_states: HiddenStates | None = None,
+    *,
+    cached: bool = True,
 ) -> LossSums:
     """Sum the losses of one micro-batch on the model's device; see `accumulate_gradient`.
 
-    Rounded weights are `cached` for their next use in the micro-batch, unless threads would share the cache.
+    By default, the faster of padded and packed `hidden_states` are computed. Rounded weights are `cached` for
+    their next use in the micro-batch, unless threads would share the cache.
     """
     device = next(model.parameters()).device
-    hidden_states = packed_hidden_states if _takes_flash(model, precision) else padded_hidden_states
+    if hidden_states is None:
+        hidden_states = (
+            packed_hidden_states if takes_flash(model, precision, device) else padded_hidden_states
+        )
     targets = torch.from_numpy(batch.target_output[batch.target_output != PADDING])
     try:
         with torch.autocast(device.type, torch.bfloat16, precision == "bfloat16", cache_enabled=cached):
@@ -86,14 +101,20 @@ def batch_loss(
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
 
 
-def _takes_flash(model: EncoderDecoder, precision: Precision) -> bool:
-    """Whether flash attention can train the model; it supports no masks, but packed sentences."""
-    config, device = model.config, next(model.parameters()).device
-    d_k, d_v = config.head_widths
+def can_be_packed(model: EncoderDecoder) -> bool:
+    """Whether the model computes the same on sentences that are packed in a row as on padded ones."""
     return (
-        config.architecture == "transformer"
-        and config.source_end
+        model.config.architecture == "transformer"
+        and model.config.source_end
         and all(module.is_equation_1 for module in model.modules() if isinstance(module, SoftmaxAttention))
+    )
+
+
+def takes_flash(model: EncoderDecoder, precision: Precision, device: torch.device) -> bool:
+    """Whether flash attention can train the model there; it supports no masks, but packed sentences."""
+    d_k, d_v = model.config.head_widths
+    return (
+        can_be_packed(model)
         and is_nvidia_since_ampere(device)
         and precision == "bfloat16"
         and d_k == d_v <= _WIDEST_FLASH_HEAD
@@ -124,7 +145,12 @@ def packed_hidden_states(
 
 
 def accumulate_gradient(
-    model: EncoderDecoder, batch: Batch, num_target_tokens: float, smoothing: float, precision: Precision
+    model: EncoderDecoder,
+    batch: Batch,
+    num_target_tokens: float,
+    smoothing: float,
+    precision: Precision,
+    hidden_states: HiddenStates | None = None,
 ) -> Tensor:
     """Add a micro-batch's part of the gradient of its global batch to the parameters' gradients.
 
@@ -132,7 +158,7 @@ def accumulate_gradient(
     micro-batch weight zero. Returns the sum of the unsmoothed losses of its target tokens, in nats.
     """
     with products_in(precision):
-        loss = batch_loss(model, batch, smoothing, precision)
+        loss = batch_loss(model, batch, smoothing, precision, hidden_states)
         (loss.smoothed / num_target_tokens).backward()
     return loss.negative_log_likelihood
 
