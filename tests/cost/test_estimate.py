@@ -13,7 +13,6 @@ from allyouneed.cost.estimate import (
     cost,
     flops_per_target_token,
 )
-from allyouneed.model.architectures import build_model
 from allyouneed.model.sizes import count_parameters
 from allyouneed.model.transformer import Transformer
 from allyouneed.training.memory_estimate import activations_per_token

@@ -25,7 +25,10 @@ def built() -> None:
     "name",
     [
         *("device_itself", "training"),
-        *(pytest.param(name, marks=pytest.mark.release) for name in ("inference", "benchmark")),
+        *(
+            pytest.param(name, marks=pytest.mark.release)
+            for name in ("inference", "benchmark", "benchmark_training")
+        ),
     ],
 )
 def test_the_checks_of_a_file_pass_on_the_pretended_device(name: str) -> None:

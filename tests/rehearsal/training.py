@@ -33,8 +33,7 @@ from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.training import trainer as trainer_module
 from allyouneed.training.learner import Learner
-from allyouneed.training.loss import chunk_elements
-from allyouneed.training.memory_estimate import training_memory
+from allyouneed.training.memory_estimate import chunk_elements, training_memory
 from allyouneed.training.meters import Interval, validation_loss
 from allyouneed.training.optimizer import build_optimizer
 from allyouneed.training.trainer import Corpus, Trainer

@@ -17,7 +17,7 @@ from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as of_gradients
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
-from allyouneed.training import loss
+from allyouneed.training import loss, memory_estimate
 from allyouneed.training.loss import (
     LossSums,
     label_smoothed_cross_entropy,
@@ -62,7 +62,7 @@ def test_the_loss_without_whole_logits_is_the_plain_one_in_value_and_gradients(
     tokens: int, vocab: int, d_model: int, smoothing: float, chunk_elements: int
 ) -> None:
     problem = (*random_problem(tokens, vocab, d_model), smoothing)
-    with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
+    with mock.patch.object(memory_estimate, "_CHUNK_ELEMENTS", chunk_elements):
         torch.testing.assert_close(projected_loss(*problem), plain_loss(*problem), rtol=1e-10, atol=1e-10)
         found = gradients(projected_loss, *problem)
     torch.testing.assert_close(found, gradients(plain_loss, *problem), rtol=1e-10, atol=1e-10)
@@ -71,7 +71,7 @@ def test_the_loss_without_whole_logits_is_the_plain_one_in_value_and_gradients(
 @pytest.mark.parametrize("chunk_elements", [26, 1 << 25])
 def test_of_a_frozen_matrix_and_without_gradients_the_loss_has_the_same_bits(chunk_elements: int) -> None:
     hidden, matrix, targets = random_problem(tokens=9, vocab=13, d_model=4)
-    with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
+    with mock.patch.object(memory_estimate, "_CHUNK_ELEMENTS", chunk_elements):
         expected = projected_loss(hidden, matrix, targets, 0.1)
         [of_hidden] = torch.autograd.grad(expected.smoothed, [hidden])
         frozen = projected_loss(hidden, matrix.detach(), targets, 0.1)
@@ -88,7 +88,7 @@ def test_a_bias_of_the_logits_has_its_share_of_the_loss_and_a_gradient(chunk_ele
     hidden, matrix, targets = random_problem(tokens=9, vocab=13, d_model=4)
     bias = torch.randn(13, dtype=torch.float64).requires_grad_()
     expected = label_smoothed_cross_entropy(functional.linear(hidden, matrix, bias), targets, 0.1)
-    with mock.patch.object(loss, "_CHUNK_ELEMENTS", chunk_elements):
+    with mock.patch.object(memory_estimate, "_CHUNK_ELEMENTS", chunk_elements):
         found = projected_loss(hidden, matrix, targets, 0.1, bias)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(
@@ -121,7 +121,7 @@ def test_with_the_kernel_and_without_it_the_loss_is_the_same(
 ) -> None:
     """Products are the same; gradients differ where a probability is rounded to the other side."""
     require_kernels()
-    monkeypatch.setattr(loss, "_CHUNK_ELEMENTS", chunk_elements)
+    monkeypatch.setattr(memory_estimate, "_CHUNK_ELEMENTS", chunk_elements)
     problem = (*random_problem(tokens=53, vocab=307, d_model=16, dtype=torch.float32), 0.1)
     found = []
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):

@@ -48,8 +48,15 @@ class Shape:
 
 def multi30k_lengths(factor: int = 1) -> Lengths:
     """Lengths drawn from the joint log-normal distribution with Multi30k's moments, times `factor`."""
-    means, deviations = np.array(_MULTI30K_MEANS), np.array(_MULTI30K_DEVIATIONS)
-    correlations = np.array([[1, _MULTI30K_CORRELATION], [_MULTI30K_CORRELATION, 1]])
+    return log_normal_lengths(_MULTI30K_MEANS, _MULTI30K_DEVIATIONS, _MULTI30K_CORRELATION, factor)
+
+
+def log_normal_lengths(
+    of_means: tuple[float, float], of_deviations: tuple[float, float], correlation: float, factor: int = 1
+) -> Lengths:
+    """Lengths drawn from the joint log-normal distribution with these moments, times `factor`."""
+    means, deviations = np.array(of_means), np.array(of_deviations)
+    correlations = np.array([[1, correlation], [correlation, 1]])
     # Moments of the logarithm, from those of the log-normal variable.
     covariance = np.log1p(correlations * np.outer(deviations / means, deviations / means))
     centres = np.log(means) - covariance.diagonal() / 2
