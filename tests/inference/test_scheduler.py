@@ -21,47 +21,11 @@ from allyouneed.inference.beams import Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
-from allyouneed.inference.scheduler import Job, Scheduler, Source, run_in_threads, search_of
+from allyouneed.inference.scheduler import Job, Scheduler, Source, search_of
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.search_plan import Batching, Load, SearchPlan
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.symbols import UNKNOWN
-
-
-def test_all_do_the_same_work() -> None:
-    together = threading.Barrier(3, timeout=PATIENCE_SECONDS)
-    waited: list[int] = []
-    run_in_threads(lambda stop: waited.append(together.wait()), 3)
-    assert sorted(waited) == [0, 1, 2]
-    names: list[threading.Thread] = []
-    run_in_threads(lambda stop: names.append(threading.current_thread()), 1)
-    assert names == [threading.main_thread()]
-
-
-def test_what_goes_wrong_in_one_stops_the_others() -> None:
-    stopped: list[bool] = []
-
-    def work(stop: threading.Event) -> None:
-        if not first.acquire(blocking=False):
-            stopped.append(stop.wait(PATIENCE_SECONDS))
-            return
-        raise OSError("broken")
-
-    first = threading.Semaphore(1)
-    with pytest.raises(OSError, match="broken"):
-        run_in_threads(work, 3)
-    assert stopped == [True, True]
-
-
-def test_an_interruption_of_the_caller_stops_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    stopped: list[bool] = []
-    monkeypatch.setattr("allyouneed.inference.scheduler.wait", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        run_in_threads(lambda stop: stopped.append(stop.wait(PATIENCE_SECONDS)), 2)
-    assert stopped == [True, True]
 
 
 def test_two_that_use_pytorch_at_once_leave_its_threads_as_they_were() -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, InvalidStateError, ThreadPoolExecutor, wait
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -20,26 +20,6 @@ from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan
 
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
-
-
-def run_in_threads(work: Callable[[threading.Event], None], num_threads: int) -> None:
-    """Run `work` in several threads, or in the calling thread if `num_threads` is 1.
-
-    `work` must return soon after its event is set; a failure in any thread, including Ctrl-C in the calling
-    one, sets it.
-    """
-    stop = threading.Event()
-    if num_threads == 1:
-        work(stop)
-        return
-    with ThreadPoolExecutor(num_threads) as pool:
-        running = [pool.submit(work, stop) for _ in range(num_threads)]
-        try:
-            wait(running, return_when=FIRST_EXCEPTION)
-        finally:
-            stop.set()
-        for ended in running:
-            ended.result()
 
 
 Watch = Callable[[int, list[int], bool], None]

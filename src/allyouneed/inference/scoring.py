@@ -1,15 +1,14 @@
 """Forced decoding: the probability of given targets, for perplexity (paper 6.2) and rescoring."""
 
-import threading
-from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
 from allyouneed.data.batch_plans import Indices, length_batches
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.scheduler import run_in_threads
 from allyouneed.symbols import END
 
 Ids = Sequence[int]
@@ -47,24 +46,14 @@ def score_targets(
         workers: Number of threads, each computing its own batches.
     """
     longer = [max(len(source), len(target)) + 1 for source, target in zip(sources, targets, strict=True)]
-    scores: dict[int, TargetScore] = {}
 
-    def score(batch: Indices) -> None:
+    def score(batch: Indices) -> list[tuple[int, TargetScore]]:
         ended = [[*targets[i], END] for i in batch]
         log_probs = engine.token_log_probs([[*sources[i], END] for i in batch], ended).astype(np.float64)
         rows = np.split(log_probs, np.cumsum([len(ids) for ids in ended])[:-1])
-        scores.update((i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True))
+        return [(i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True)]
 
-    waiting = deque(length_batches(longer, batch_tokens=batch_tokens or engine.batch_tokens // 2))
-
-    def work(stop: threading.Event) -> None:
-        while not stop.is_set():
-            try:
-                batch = waiting.popleft()
-            except IndexError:
-                return
-            score(batch)
-
-    with engine.ready():
-        run_in_threads(work, workers)
+    batches = length_batches(longer, batch_tokens=batch_tokens or engine.batch_tokens // 2)
+    with engine.ready(), ThreadPoolExecutor(workers) as pool:
+        scores = dict(chain.from_iterable((pool.map if workers > 1 else map)(score, batches)))
     return [scores[index] for index in range(len(longer))]

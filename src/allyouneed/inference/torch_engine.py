@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float32, Int, Int64
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
@@ -25,21 +25,11 @@ from allyouneed.inference.selection import Candidates
 from allyouneed.inference.tensor_beams import TensorBeams
 from allyouneed.inference.torch_selection import TensorDecoding, most_probable
 from allyouneed.inference.vocabulary_shortlist import Shortlist
-from allyouneed.model.attention import CrossAttention, SelfAttention, SoftmaxAttention
-from allyouneed.model.dropout import Dropout, SymbolDropout, evaluation_mode
-from allyouneed.model.embedding import Embeddings
+from allyouneed.model.architectures import outline_model
+from allyouneed.model.dropout import evaluation_mode
 from allyouneed.model.encoder_decoder import EncoderDecoder
-from allyouneed.model.feed_forward import FeedForward
-from allyouneed.model.guided_alignment import GuidedAttention
-from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd
+from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import Positions, padding_mask, sent
-from allyouneed.model.positional_encoding import (
-    LearnedPositions,
-    NoEncodings,
-    SinusoidalPositions,
-    TargetSpace,
-)
-from allyouneed.model.relative_positions import ExactFloats, LinearBiases, RotaryPositions
 from allyouneed.model.ssru import SSRU
 from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import PADDING, START
@@ -368,37 +358,7 @@ def _stack(rows: Tensor, more: Tensor, dim: int) -> Tensor:
     return torch.cat([functional.pad(part, (*after, 0, length - part.size(dim))) for part in (rows, more)])
 
 
-_KNOWN: set[type] = {
-    Transformer,
-    EncoderLayer,
-    DecoderLayer,
-    AddAndNorm,
-    NormAndAdd,
-    SelfAttention,
-    CrossAttention,
-    SoftmaxAttention,
-    GuidedAttention,
-    SSRU,
-    RotaryPositions,
-    LinearBiases,
-    ExactFloats,
-    FeedForward,
-    Embeddings,
-    SinusoidalPositions,
-    LearnedPositions,
-    NoEncodings,
-    TargetSpace,
-    Dropout,
-    SymbolDropout,
-    nn.Linear,
-    nn.LayerNorm,
-    nn.Identity,
-    nn.ModuleList,
-    nn.ParameterDict,
-}
-"""The module types that `NativeEngine` supports."""
-
-
 def unknown_module(model: EncoderDecoder) -> str | None:
-    """The type of a module that the kernels do not support; None if they support all."""
-    return next((type(module).__name__ for module in model.modules() if type(module) not in _KNOWN), None)
+    """The type of a module that models of this configuration do not have; None if there is none."""
+    known = {type(module) for module in outline_model(model.config).modules()}
+    return next((type(module).__name__ for module in model.modules() if type(module) not in known), None)
