@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.data.languages import Detector
-from allyouneed.data.structure import structure_in
+from allyouneed.data.prose import not_prose_in
 from allyouneed.explorer.page import pack_weights
 from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.inference.scheduler import Scheduler
@@ -242,8 +242,8 @@ class Service:
         asked = replace(options, alignments=options.alignments and not before)
         made = await self._step(self._translator(last), passed, asked, when_queued, tell)
         steps.append(made)
-        structure = structure_in(text)
-        told = [f"the text {structure}, which is translated as words"] if structure else []
+        not_prose = not_prose_in(text)
+        told = [f"the text {not_prose}, which is translated as words"] if not_prose else []
         found = Translated(
             made.translations,
             direction.source,

@@ -27,7 +27,7 @@ from allyouneed.cli.shared_options import (
     Outputs,
     SearchOptions,
 )
-from allyouneed.data.structure import structure_in
+from allyouneed.data.prose import not_prose_in
 from allyouneed.errors import DataError, UsageError, in_flags, notice
 from allyouneed.storage.publish import MANIFEST, sha256_of
 from allyouneed.storage.run_directory import resolve_model
@@ -177,8 +177,8 @@ def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) ->
     """The checks whose first finding is reported."""
     from allyouneed.tasks.translation.outputs import CUT
 
-    def structure(text: str, _: "Translation") -> str | None:
-        found = structure_in(text)
+    def not_prose(text: str, _: "Translation") -> str | None:
+        found = not_prose_in(text)
         return found and f"{found}, which is translated as words: it may be lost; --strict refuses it"
 
     def lost_sentences(text: str, translation: "Translation") -> str | None:
@@ -189,7 +189,7 @@ def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) ->
         return CUT if translation.is_cut else None
 
     wanted = {
-        structure: not strict,
+        not_prose: not strict,
         lost_sentences: not asked["split_sentences"],
         cut: asked.get("max_length") is None,
     }
@@ -206,7 +206,7 @@ def _answer(
         requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
             text = "" if isinstance(asked.request, Failure) else asked.request.text
-            if lines.strict and (found := structure_in(text)):
+            if lines.strict and (found := not_prose_in(text)):
                 place = f"{STANDARD_INPUT}:{asked.request.id}"
                 raise DataError(f"{place}: {found}, which is not prose; take it out, or leave out --strict")
             output.write(form.write(asked, failures.record(answer)))

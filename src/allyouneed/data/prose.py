@@ -34,16 +34,16 @@ _KINDS: Final = {
     "a URL": r"\b[A-Za-z][A-Za-z\d]{1,9}://\S+ | \bwww\.\w\S+",
     "an e-mail address": r"(?<![\w.+-])[\w.+-]++@[\w-]+\.[\w.-]*\w",
 }
-_STRUCTURE: Final = re.compile("|".join(f"({each}\n)" for each in _KINDS.values()), re.VERBOSE | re.MULTILINE)
+_NOT_PROSE: Final = re.compile("|".join(f"({each}\n)" for each in _KINDS.values()), re.VERBOSE | re.MULTILINE)
 _SIGNS: Final = frozenset('<&]>%{:@="$_\\')
 """Each piece has one of these signs, or begins with `www.`."""
 
 
-def structure_in(text: str) -> str | None:
+def not_prose_in(text: str) -> str | None:
     """The first piece of a text that is not plain prose, or None, in a time proportional to the text."""
     if _SIGNS.isdisjoint(text) and "www." not in text:  # as in most lines
         return None
-    if found := _STRUCTURE.search(text):
+    if found := _NOT_PROSE.search(text):
         kind = next(kind for kind, piece in zip(_KINDS, found.groups(), strict=True) if piece)
         return f"has {kind} (`{found[0].strip()[:80]}`)"
     return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed.data.structure import structure_in
+from allyouneed.data.prose import not_prose_in
 
 FOUND = {
     "markup": r"""
@@ -36,13 +36,13 @@ PIECES = [
 
 @pytest.mark.parametrize(("kind", "piece"), PIECES)
 def test_a_piece_between_words_is_named(kind: str, piece: str) -> None:
-    assert structure_in(f"See {piece} now") == f"has {kind} (`{piece}`)"
+    assert not_prose_in(f"See {piece} now") == f"has {kind} (`{piece}`)"
 
 
 @pytest.mark.parametrize("piece", ["<b>", "%s", "%1$s", "{0}", "{name}", "&amp;", "[/b]"])
 def test_a_piece_within_words_is_named(piece: str) -> None:
     for text in (f"see{piece}", f"({piece})", f"See {piece}{piece}.", f"{piece}: see"):
-        assert f"`{piece}`" in (structure_in(text) or "")
+        assert f"`{piece}`" in (not_prose_in(text) or "")
 
 
 @pytest.mark.parametrize(
@@ -65,13 +65,13 @@ def test_a_piece_within_words_is_named(piece: str) -> None:
 )
 def test_a_key_of_a_catalogue_is_named_at_the_beginning_of_any_line(line: str, piece: str) -> None:
     named = f"has a key of a catalogue or JSON file (`{piece}`)"
-    assert structure_in(line) == structure_in(f"A dog.\n{line}\nruns.") == named
-    assert structure_in(f"He wrote: {line.strip()}") is None
+    assert not_prose_in(line) == not_prose_in(f"A dog.\n{line}\nruns.") == named
+    assert not_prose_in(f"He wrote: {line.strip()}") is None
 
 
 @pytest.mark.parametrize("line", ["Dialogue: 0,0:00:01.00,0:00:02.00,,A dog", "[00:12.50]A dog"])
 def test_a_line_of_other_subtitles_is_named(line: str) -> None:
-    assert (structure_in(f"A dog.\n{line}") or "").startswith("has a time code of subtitles (`")
+    assert (not_prose_in(f"A dog.\n{line}") or "").startswith("has a time code of subtitles (`")
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,8 @@ def test_a_line_of_other_subtitles_is_named(line: str) -> None:
     """.replace("\n", "|").split("|"),
 )
 def test_prose_is_plain(prose: str) -> None:
-    assert structure_in(prose) is None
-    assert structure_in(prose.strip()) is None
+    assert not_prose_in(prose) is None
+    assert not_prose_in(prose.strip()) is None
 
 
 def test_captions_have_only_the_entities_that_were_forgotten_in_them() -> None:
@@ -97,9 +97,9 @@ def test_captions_have_only_the_entities_that_were_forgotten_in_them() -> None:
     for language, num_forgotten in (("de", 1), ("en", 16), ("fr", 0)):
         file = Path(data) / "multi30k" / f"train.{language}.gz"
         lines = gzip.decompress(file.read_bytes()).decode().split("\n")
-        found = [each for line in lines if (each := structure_in(line))]
+        found = [each for line in lines if (each := not_prose_in(line))]
         assert found == ["has markup (`&amp;`)"] * num_forgotten
 
 
 def test_the_piece_that_is_named_is_short() -> None:
-    assert len(structure_in(f"https://example.org/{'a' * 1_000_000}") or "") < 100
+    assert len(not_prose_in(f"https://example.org/{'a' * 1_000_000}") or "") < 100
