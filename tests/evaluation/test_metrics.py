@@ -8,9 +8,18 @@ import sys
 import pytest
 
 from allyouneed.evaluation import Metric, bleu_13a
-from allyouneed.evaluation.metrics import EXPLANATIONS, split_compounds, translation_metrics
+from allyouneed.evaluation.metrics import (
+    BESIDE_BLEU,
+    EXPLANATIONS,
+    bleu_on_moses_tokens,
+    bleu_on_plain_text,
+    split_compounds,
+    translation_metrics,
+)
 
-METRICS: dict[str, Metric] = {metric.__name__: metric for metric in translation_metrics("de", [])[:-1]}
+METRICS: dict[str, Metric] = {
+    metric.__name__: metric for metric in translation_metrics("de", []) if metric not in BESIDE_BLEU
+}
 
 
 def test_every_convention_is_explained() -> None:
@@ -59,8 +68,10 @@ def test_equal_text_scores_a_hundred(name: str) -> None:
     assert METRICS[name](text, text).value == pytest.approx(100)
 
 
-PLAIN = ["bleu_13a", "bleu_13a_lowercased", "bleu_intl", "bleu_intl_lowercased"]
-MOSES = ["bleu_moses", "bleu_lowercased_moses", "bleu_moses_compounds_split"]
+PLAIN, MOSES, OTHERS = (
+    [metric.__name__ for metric in metrics]
+    for metrics in (bleu_on_plain_text(), bleu_on_moses_tokens("de"), BESIDE_BLEU)
+)
 ZH = ["今天天气很好。"]
 
 
@@ -72,7 +83,7 @@ def metrics_of(language: str, references: list[str]) -> tuple[list[str], list[st
 
 @pytest.mark.parametrize("code", ["de", "pt-BR", "de-AT", "DE", "deu", "en_US"])
 def test_a_language_that_moses_knows_has_all_metrics_however_it_is_written(code: str) -> None:
-    assert metrics_of(code, ["ein Satz"]) == ([*PLAIN, *MOSES, "chrf"], [])
+    assert metrics_of(code, ["ein Satz"]) == ([*PLAIN, *MOSES, *OTHERS], [])
     _, *others = translation_metrics(code, [])
     moses = next(metric for metric in others if metric.__name__ == "bleu_lowercased_moses")
     language = {"pt-BR": "pt", "en_US": "en"}.get(code, "de")
@@ -82,14 +93,14 @@ def test_a_language_that_moses_knows_has_all_metrics_however_it_is_written(code:
 @pytest.mark.parametrize("code", ["tr", "ar", "he", "uk", "da", "nb", "bg", "vi", "iw-IL"])
 def test_a_language_that_moses_does_not_know_has_the_others(code: str) -> None:
     names, (told,) = metrics_of(code, ["a b c"])
-    assert names == [*PLAIN, "chrf"]
+    assert names == [*PLAIN, *OTHERS]
     assert told.startswith("BLEU on Moses tokens is left out: Moses has no rules for the language '")
 
 
 @pytest.mark.parametrize("code", ["germn", "german", "xx", "c++"])
 def test_a_code_of_no_language_is_named(code: str) -> None:
     names, (told,) = metrics_of(code, ["a b c"])
-    assert names == [*PLAIN, "chrf"]
+    assert names == [*PLAIN, *OTHERS]
     assert told == (
         f"BLEU on Moses tokens is left out: give another target_language than '{code}', "
         "which is no code of ISO 639"
@@ -98,12 +109,12 @@ def test_a_code_of_no_language_is_named(code: str) -> None:
 
 def test_without_a_language_or_sacremoses_there_are_no_moses_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     assert metrics_of("", ["a b"]) == (
-        [*PLAIN, "chrf"],
+        [*PLAIN, *OTHERS],
         ["BLEU on Moses tokens is left out: give target_language"],
     )
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     names, (told,) = metrics_of("de", ["a b"])
-    assert names == [*PLAIN, "chrf"]
+    assert names == [*PLAIN, *OTHERS]
     assert told.endswith("pip install 'allyouneed[moses]'")
 
 
@@ -112,14 +123,14 @@ def test_without_a_language_or_sacremoses_there_are_no_moses_tokens(monkeypatch:
 )
 def test_a_language_without_spaces_has_no_bleu_on_words(code: str, bleu: str) -> None:
     names, (told,) = metrics_of(code, ZH)
-    assert names == [bleu, "chrf"]
+    assert names == [bleu, *OTHERS]
     assert told.startswith("BLEU on words (13a, intl and Moses tokens) is left out: '")
     assert told.endswith("' is written without spaces")
 
 
 def test_references_without_spaces_in_no_known_language_recommend_chrf_and_to_name_it() -> None:
     names, (told,) = metrics_of("", ZH)
-    assert names == ["bleu_char", "chrf"]
+    assert names == ["bleu_char", *OTHERS]
     assert told.endswith("the references have hardly any spaces; report chrF, or give target_language")
     assert "than 'cn', which is no code" in metrics_of("cn", ZH)[1][0]
 
@@ -127,4 +138,4 @@ def test_references_without_spaces_in_no_known_language_recommend_chrf_and_to_na
 def test_korean_words_or_characters_come_before_those_of_all_languages() -> None:
     names, _ = metrics_of("ko", ["안녕하세요 여러분"])
     assert names[0] in {"bleu_char", "bleu_ko_mecab"}
-    assert names[1:] == [*PLAIN, "chrf"]
+    assert names[1:] == [*PLAIN, *OTHERS]

@@ -52,6 +52,10 @@ def chrf(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
     return Score("chrf", value, str(metric.get_signature()))
 
 
+BESIDE_BLEU: Sequence[Metric] = (chrf,)
+"""The metrics of every language that are not BLEU."""
+
+
 def bleu_on_plain_text() -> list[Metric]:
     """The metrics on words that need no rules for the language."""
     return [
@@ -105,9 +109,10 @@ def translation_metrics(
         advice = _advice(target_language)
         reason = tokens.why_not_words + (f"; report chrF, or {advice}" if advice else "")
         say(f"BLEU on words (13a, intl and Moses tokens) is left out: {reason}")
-        return [recommended, chrf]
+        return [recommended, *BESIDE_BLEU]
     on_words = [*bleu_on_plain_text(), *_on_moses_tokens(target_language, say)]
-    return [recommended, *(metric for metric in on_words if metric.__name__ != recommended.__name__), chrf]
+    others = (metric for metric in on_words if metric.__name__ != recommended.__name__)
+    return [recommended, *others, *BESIDE_BLEU]
 
 
 def _advice(target_language: str) -> str:
