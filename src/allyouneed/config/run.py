@@ -13,6 +13,7 @@ from allyouneed.errors import UsageError
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
+LengthNormalization = Literal["gnmt", "average", "none"]
 
 Count = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """A count, for example of steps; a huge value stands for "never"."""
@@ -175,7 +176,7 @@ class SearchConfig(Config):
     """Hypotheses kept per step; 1 is greedy search."""
     length_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.6
     """Exponent alpha of the length penalty."""
-    length_normalization: Literal["gnmt", "average", "none"] = "gnmt"
+    length_normalization: LengthNormalization = "gnmt"
     """Divisor of scores: the paper's ((5 + n) / 6)^alpha, n, or 1; n counts the end symbol."""
     coverage_penalty: Annotated[float, Field(ge=0.0, le=10.0)] = 0.0
     """Factor beta of the coverage penalty, which lowers the score if parts of the source get little attention
@@ -228,7 +229,7 @@ class SearchSettings(TypedDict, total=False):
 
     beam_size: int | None
     length_penalty: float | None
-    length_normalization: Literal["gnmt", "average", "none"] | None
+    length_normalization: LengthNormalization | None
     coverage_penalty: float | None
     alignments: bool | None
     alignment_layer: int | None

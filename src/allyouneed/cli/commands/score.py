@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from allyouneed.cli.corpus_options import read_pairs_for
 from allyouneed.cli.line_output import StreamOutput
 from allyouneed.cli.request_lines import FailureLog, Unread
 from allyouneed.cli.shared_options import Computing
+from allyouneed.config.run import LengthNormalization
 from allyouneed.data.lines import read_each_line, source_name
 from allyouneed.data.tab_separated import read_each_pair
 from allyouneed.errors import DataError, UsageError, notice
@@ -31,7 +32,7 @@ def score(
     normalized: bool = False,
     tokens: bool = False,
     length_penalty: float | None = None,
-    length_normalization: Literal["gnmt", "average", "none"] | None = None,
+    length_normalization: LengthNormalization | None = None,
     computing: Computing = Computing(),
 ) -> int:
     """Write the log-probability of each target line given its source line (forced decoding).
