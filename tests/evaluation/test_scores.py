@@ -31,6 +31,7 @@ def test_table_has_one_aligned_line_for_each_score() -> None:
         ("bleu_ja_mecab", [3.0], "BLEU 3.0 (ja_mecab)"),
         ("bleu_char", [34.5, 35.25], "BLEU 34.5 and 35.2 (char)"),
         ("bracket_f1", [91.27], "F1 91.3 (labelled brackets)"),
+        ("right", [62.5], "right 62.5"),
     ],
 )
 def test_the_headline_is_the_score_to_report(name: str, values: list[float], told: str) -> None:

@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(*arguments: str) -> None:
-    assert cli.main(["--quiet", *arguments]) == 0
+    assert cli.main([*arguments]) == 0
 
 
 def test_a_third_task_is_prepared_trained_resumed_averaged_loaded_and_evaluated(
@@ -64,15 +64,20 @@ def test_a_third_task_is_prepared_trained_resumed_averaged_loaded_and_evaluated(
     events = [json.loads(line) for line in (folder / "run" / "log.jsonl").read_bytes().splitlines()]
     scores = {event["step"]: event["right"] for event in events if event["event"] == "validate"}
     assert sorted(scores) == [50, 100, 150, 200, 250]
+    told = capsys.readouterr().err
+    assert all(f", Sentences that are right (%) {score:.2f} (greedy)\n" in told for score in scores.values())
     best = (folder / "run" / "best").read_bytes().decode().strip()
     assert scores[int(best.removeprefix("step-"))] == max(scores.values())
     assert (folder / "run" / "right.png").is_file()
     run("average", "run", "--out", "model")
     reverser = allyouneed.load("model")
     assert isinstance(reverser, Reverser)
+    evaluation = "evaluate", "model", "--source", "valid.source", "--reference", "valid.target"
     capsys.readouterr()
-    run("evaluate", "model", "--source", "valid.source", "--reference", "valid.target", "--json")
+    run(*evaluation, "--json")
     (score,) = json.loads(capsys.readouterr().out).values()
+    run(*evaluation)
+    assert capsys.readouterr().out.startswith(f"right {score['score']:.1f}\n")
     references = (folder / "valid.target").read_bytes().decode().splitlines()
     found = reverser.reverse((folder / "valid.source").read_bytes().decode().splitlines())
     assert score["score"] == 100 * sum(map(str.__eq__, found, references)) / len(references) > 50

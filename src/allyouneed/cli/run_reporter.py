@@ -128,7 +128,9 @@ def _how_it_goes(event: "Event", *, with_pace: bool) -> str:
 
 
 def _described(event: "Event") -> str:
-    named = ((name, event[name.lower()]) for name in ("BLEU", "F1") if name.lower() in event)
-    scores = "".join(f", {name} {value:.2f} (greedy)" for name, value in named)
+    from allyouneed.tasks.catalogue import TASKS
+
+    named = ((task.score_label, event[task.score]) for task in TASKS.values() if task.score in event)
+    scores = "".join(f", {label} {value:.2f} (greedy)" for label, value in named)
     loss = f"validation loss {event['loss']:.3f}, perplexity {event['perplexity']:.2f}"
     return f"step {event['step']:,}: {loss}{scores}"

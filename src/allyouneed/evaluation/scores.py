@@ -61,7 +61,9 @@ def headline(*systems: Score) -> str:
     name, values = systems[0].name, " and ".join(f"{score.value:.1f}" for score in systems)
     if name == "bracket_f1":
         return f"F1 {values} (labelled brackets)"
-    return f"BLEU {values} ({name.removeprefix('bleu_')})"
+    if name.startswith("bleu_"):
+        return f"BLEU {values} ({name.removeprefix('bleu_')})"
+    return f"{name} {values}"
 
 
 def format_scores(scores: Sequence[Score]) -> str:
