@@ -196,5 +196,10 @@ FORMATS: Sequence[tuple[Callable[[Path], bool], PairReader]] = (
 """For each format, a test of the content of a file, and a reader; the first whose test passes counts."""
 
 
+def is_tab_separated(file: Path) -> bool:
+    """Whether no other format recognises a file of pairs."""
+    return _format_of(file) is _read_tab_separated
+
+
 def _format_of(file: Path) -> PairReader:
     return next(read for recognises, read in FORMATS if recognises(file))

@@ -4,13 +4,15 @@ import io
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import allyouneed
 from allyouneed.cli.program import main
+from allyouneed.data import corpus_files
+from allyouneed.data.corpus import CleaningReport, Pair
 from allyouneed.data.lines import read_lines
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
@@ -177,6 +179,26 @@ def test_pairs_may_stand_in_one_file(
     (tmp_path / "pairs.tsv").write_bytes("".join(rows).encode())
     assert run_command("score", toy_model, "--pairs", tmp_path / "pairs.tsv") == score()
     assert run_command("score", toy_model, "--pairs", "-", stdin="".join(rows).encode()) == score()
+
+
+def test_pairs_may_have_any_of_the_formats(
+    run_command: RunCommand,
+    score: RunCommand,
+    toy_model: Path,
+    pairs: tuple[list[str], list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def read(file: Path, report: CleaningReport, files: corpus_files.CorpusFiles) -> Iterator[Pair]:
+        for number, line in enumerate(read_lines(file), start=1):
+            source, target = json.loads(line)
+            yield Pair(source, target, number, str(file))
+
+    is_json = (lambda file: file.suffix == ".jsonl"), read
+    monkeypatch.setattr(corpus_files, "FORMATS", (is_json, *corpus_files.FORMATS))
+    file = tmp_path / "pairs.jsonl"
+    file.write_bytes("".join(f"{json.dumps(pair)}\n" for pair in zip(*pairs, strict=True)).encode())
+    assert run_command("score", toy_model, "--pairs", file) == score()
 
 
 def test_a_line_without_a_tab_is_no_pair_and_costs_no_other(

@@ -106,9 +106,9 @@ def _requests(
     source: Path | None, target: Path | None, pairs: Path | None, model: Path
 ) -> Iterator[ScoreRequest | Failure]:
     if pairs is not None and source is None and target is None:
-        from allyouneed.data.tmx import is_xml  # which takes a while
+        from allyouneed.data.corpus_files import is_tab_separated  # which takes a while
 
-        if is_xml(pairs):
+        if not is_tab_separated(pairs):
             return map(ScoreRequest, count(1), *read_pairs_for(model, pairs))
         return (
             Unread(number, pair) if isinstance(pair, DataError) else ScoreRequest(number, *pair)
