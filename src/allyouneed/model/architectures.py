@@ -13,7 +13,7 @@ from allyouneed.model.rivals.convolutional import Convolutional
 from allyouneed.model.rivals.recurrent import Recurrent
 from allyouneed.model.transformer import Transformer
 
-ARCHITECTURES: Mapping[str, type[Transformer | Recurrent | Convolutional | ByteNet]] = {
+ARCHITECTURES: Mapping[str, Callable[[ModelConfig], EncoderDecoder]] = {
     "transformer": Transformer,
     "recurrent": Recurrent,
     "convolutional": Convolutional,
