@@ -2,14 +2,17 @@
 
 import cmath
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.model.attention import SoftmaxAttention
 from allyouneed.model.masks import Positions, causal_mask
 from allyouneed.model.relative_positions import (
+    SCHEMES,
     ClippedOffsets,
     LinearBiases,
     RelativePositions,
@@ -24,6 +27,13 @@ def from_zero(query_len: int, key_len: int) -> Positions:
 def random_heads(*lengths: int, width: int) -> list[Tensor]:
     torch.manual_seed(0)
     return [torch.randn(2, 3, length, width, dtype=torch.float64) for length in lengths]
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+@pytest.mark.parametrize("without", [{"architecture": "convolutional"}, {"autoregression": "ssru"}])
+def test_a_scheme_needs_self_attention_everywhere(positions: Any, without: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"positions = .* needs (the transformer|self-attention)"):
+        ModelConfig(positions=positions, **without)
 
 
 def test_rotary_turns_each_pair_by_its_angle() -> None:

@@ -217,7 +217,7 @@ class ModelConfig(Config):
                 raise ValueError(
                     f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
-        in_self_attention = self.positions in ("rotary", "alibi", "relative")
+        in_self_attention = self.positions not in ("sinusoidal", "concatenated", "learned")
         for name, needs in {"neighbourhood": self.neighbourhood, "positions": in_self_attention}.items():
             if self.autoregression == "ssru" and needs:
                 raise ValueError(

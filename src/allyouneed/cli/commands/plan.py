@@ -109,7 +109,7 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield "memory of training in float32"
     yield figure("  weights", megabytes(memory.weights))
     yield figure("  gradients", megabytes(memory.gradients))
-    yield figure("  Adam's moments", megabytes(memory.moments))
+    yield figure("  optimizer's moments", megabytes(memory.moments))
     micro_batch = (
         f"an estimate, for {found.micro_batch_tokens:,} tokens a side: a micro-batch, on a CPU one per thread"
     )
