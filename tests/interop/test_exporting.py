@@ -4,9 +4,11 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.storage.publish import read_manifest, sha256_of
@@ -67,6 +69,18 @@ def test_variants_of_the_architecture_are_refused_by_name(
     with pytest.raises(ModelError, match=rf"does not have this variant .* \(model.{setting} = {value}\)"):
         export_model(random_model(**variant), name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("activation", get_args(ModelConfig.model_fields["activation"].annotation))
+def test_every_activation_is_exported_or_refused_by_name(
+    name: str, activation: str, random_model: RandomModel, tmp_path: Path
+) -> None:
+    try:
+        export_model(random_model(activation=activation), name, tmp_path / "out")
+    except ModelError as error:
+        assert f"(model.activation = {activation})" in str(error)  # noqa: PT017 - both are right
+    else:
+        assert read_manifest(tmp_path / "out", name)
 
 
 def test_a_parser_is_refused(name: str, toy_parser: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
 from allyouneed.interop.parity import Exported, require_agreement
-from allyouneed.model.relative_positions import SCHEMES
 from allyouneed.model.transformer import Transformer
 from allyouneed.runs.loading import model_of, task_of
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
@@ -21,6 +20,12 @@ from allyouneed.tasks.translation.task import TRANSLATION
 
 _EXTRAS = frozenset({"activation", "decoder_start", "num_decoder_layers", "output_bias", "scaled_embeddings"})
 """Settings beyond the paper's that both formats hold, as models of Marian need them."""
+
+_HELD = {
+    "activation": {"relu", "gelu", "swish"},
+    "positions": {"sinusoidal", "concatenated", "learned"},
+}
+"""Setting -> the values that both formats hold."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,7 @@ def _require_known_architecture(to: str, config: ModelConfig) -> None:
         for name in _OF_PAPER
         if getattr(config, name) != getattr(paper, name) and name not in FORMATS[to].variants
     }
-    if config.positions in SCHEMES:
-        variants["positions"] = config.positions
+    variants |= {name: value for name, held in _HELD.items() if (value := getattr(config, name)) not in held}
     if variants:
         named = ", ".join(f"model.{name} = {value}" for name, value in variants.items())
         raise ModelError(
