@@ -183,7 +183,7 @@ def _rows(scale: Scale) -> Sequence[Row]:
     ]
 
 
-FIGURES = Experiment(
+FIGURES_3_TO_5 = Experiment(
     "figures",
     "Attention, as in Figures 3 to 5",
     _rows,

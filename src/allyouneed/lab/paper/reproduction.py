@@ -42,7 +42,7 @@ from allyouneed.lab.paper.experiment import (
     Work,
 )
 from allyouneed.lab.paper.extrapolation import EXTRAPOLATION
-from allyouneed.lab.paper.figures import FIGURES
+from allyouneed.lab.paper.figures import FIGURES_3_TO_5
 from allyouneed.lab.paper.identity import (
     EXPERIMENT,
     identity,
@@ -67,7 +67,7 @@ from allyouneed.storage.run_directory import RunDirectory
 
 _ALL = (
     *(TABLE1, PATHS, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
-    *(AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES),
+    *(AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES_3_TO_5),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 """Command-line name -> experiment, in the order of the index of results. Write a new one like `table3.py`."""

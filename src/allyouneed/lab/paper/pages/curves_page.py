@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Picture
 from matplotlib.ticker import ScalarFormatter
 
 from allyouneed.explorer.html_parts import heading, legend_of, panel, plot
@@ -73,7 +73,7 @@ def _grouped(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def _by_group(
     results: Results, first: Row, groups: Mapping[str, Sequence[Row]], name: str, label: str
-) -> list[Figure]:
+) -> list[Picture]:
     pictures, panels = zip(*(panel() for _ in groups), strict=True)
     for axes, (letter, rows) in zip(panels, groups.items(), strict=True):
         _draw(axes, results, first, ("step", name), color="gray")
@@ -88,7 +88,7 @@ def _by_group(
 
 def _by_cost(
     results: Results, rows: Sequence[Row], timed: Sequence[Row], name: str, label: str
-) -> list[Figure]:
+) -> list[Picture]:
     shown_by = {"matmul_flops": rows} | ({"seconds": timed} if timed else {})
     pictures, panels = zip(*(panel(4.2) for _ in shown_by), strict=True)
     for axes, (quantity, shown) in zip(panels, shown_by.items(), strict=True):

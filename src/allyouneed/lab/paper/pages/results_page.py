@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Picture
 
 from allyouneed.errors import DataError, UsageError, printable
 from allyouneed.explorer.html_parts import cards, page, panel, plot, prose
@@ -167,7 +167,7 @@ def _plots(results: Results) -> Iterator[str]:
     yield from ["<h2>Every row and seed</h2>", *plots] if plots else ()
 
 
-def _panels(results: Results, rows: Sequence[Row], figure: str) -> Iterator[Figure]:
+def _panels(results: Results, rows: Sequence[Row], figure: str) -> Iterator[Picture]:
     """A panel of our values and, if the first row has one, a panel of the paper's."""
     labels = [textwrap.fill(row.name if row.what == "-" else row.what, _LABEL_CHARACTERS) for row in rows]
     ours = {row.name: results.values(row.name, figure) for row in rows}
