@@ -1,5 +1,7 @@
 """Costs agree with the paper's figures, with sums by hand, and with what PyTorch counts while it computes."""
 
+from typing import get_args
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -30,6 +32,13 @@ def test_base_costs_what_a_sum_by_hand_gives() -> None:
     decoder = 6 * (attention + attention + feed_forward)
     forward = 2 * (encoder + decoder + 512 * 37_000)
     assert flops_per_target_token(base().model, 25) == 3 * forward == 380_669_952
+
+
+@pytest.mark.parametrize("architecture", get_args(ModelConfig.model_fields["architecture"].annotation))
+def test_every_architecture_has_flops_and_memory(architecture: str) -> None:
+    found = cost(base().replace(model={"architecture": architecture}), 25)
+    assert found.training_flops > 0
+    assert found.memory.activations_estimate > 0
 
 
 def test_the_whole_run_costs_its_tokens_times_the_cost_of_one() -> None:
