@@ -7,7 +7,13 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
-from allyouneed.config.run import DecodingPrecision, RunConfig, SearchConfig, SearchSettings
+from allyouneed.config.run import (
+    DecodingPrecision,
+    LengthNormalization,
+    RunConfig,
+    SearchConfig,
+    SearchSettings,
+)
 from allyouneed.config.settings import require_counts, takes
 from allyouneed.data.sentences import Divided, lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
@@ -288,7 +294,7 @@ class Translator:
         *,
         workers: int | None = None,
         length_penalty: float | None = None,
-        length_normalization: Literal["gnmt", "average", "none"] | None = None,
+        length_normalization: LengthNormalization | None = None,
     ) -> list[PairScore]:
         """Score each target as the translation of its source, in order.
 
@@ -315,7 +321,7 @@ class Translator:
         *,
         workers: int | None = None,
         length_penalty: float | None = None,
-        length_normalization: Literal["gnmt", "average", "none"] | None = None,
+        length_normalization: LengthNormalization | None = None,
     ) -> Iterator[Answer[PairScore] | Failure]:
         """The score of each pair of a source and a target, or a failure, in order and in constant memory.
 
