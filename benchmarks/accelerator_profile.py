@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 from allyouneed.hardware.machine import wait_for
 
 PARTS = {
-    "attention": ("flash", "fmha", "attention"),
+    "attention": ("flash", "fmha", "attention", "sdpa"),
     "products": ("gemm", "nvjet", "cutlass", "xmma", "::mm", "::addmm", "::bmm", "::linear", "mkldnn"),
 }
 """Kind of work -> parts of the names of its kernels and operators; a name counts for the first that fits."""
@@ -25,7 +25,11 @@ def where_time_goes(run: Callable[[], object], device: torch.device) -> dict[str
         run()
         wait_for(device)
     wanted = "CUDA" if is_cuda else "CPU"
-    events = [event for event in profiled.events() if event.device_type.name == wanted]
+    events = [
+        event
+        for event in profiled.events()
+        if event.device_type.name == wanted and not getattr(event, "is_user_annotation", False)
+    ]
     if not is_cuda:
         spent = [(event.name, event.self_cpu_time_total) for event in events]
         return _shares(spent, sum(time for _, time in spent))

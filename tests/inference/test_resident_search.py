@@ -58,7 +58,7 @@ class ResidentPrefixDecoding(PrefixDecoding):
 
     is_resident = True
 
-    def search_there(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
+    def search_on_device(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
         assert 1 <= num_steps <= STEPS_BETWEEN_LOOKS
         there = TensorBeams(beams, rules, num_steps, torch.device("cpu"))
         there.load(beams)
@@ -190,7 +190,6 @@ def test_a_step_is_repeated_until_another_is_taken() -> None:
         for _ in range(3):
             repeated()
     assert done == [1, 1, 1, 2, 2, 2]
-    assert not repeated.is_captured
 
 
 class Tape(TorchDispatchMode):
@@ -265,8 +264,8 @@ def test_replayed_graphs_find_what_launched_kernels_find(
         [SOURCES[n % 4] for n in range(64)],
         SearchConfig(max_extra_tokens=60, beam_size=beam_size),
     )
-    monkeypatch.setattr(RepeatedStep, "fails", False)
+    monkeypatch.setattr(RepeatedStep, "has_failed", False)
     found = list(generate(TorchEngine(model), sources, config))
-    assert not RepeatedStep.fails  # all were captured
-    monkeypatch.setattr(RepeatedStep, "fails", True)
+    assert not RepeatedStep.has_failed  # all were captured
+    monkeypatch.setattr(RepeatedStep, "has_failed", True)
     assert_near(found, list(generate(TorchEngine(model), sources, config)))

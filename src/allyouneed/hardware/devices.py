@@ -25,6 +25,10 @@ def usable_device(given: torch.device | str) -> torch.device:
             raise
         reason = str(error).partition("\n")[0]
         raise UsageError(f"device {given}: {reason}; take cpu", settings=["device"]) from None
+    if (
+        device.type == "cuda"
+    ):  # cuDNN's attention plans for each shape anew, which takes longer than computing it
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 

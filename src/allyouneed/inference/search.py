@@ -105,9 +105,9 @@ class ResidentDecoding(Protocol):
 
     @property
     def is_resident(self) -> bool:
-        """Whether `search_there` can be used."""
+        """Whether `search_on_device` can be used."""
 
-    def search_there(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
+    def search_on_device(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
         """Do whole steps: choose the most probable tokens, advance `beams` in place, and reorder.
 
         No sentence grows beyond its maximum length; no restriction but `rules.min_length` is known.
@@ -174,8 +174,8 @@ class BeamSearch:
             batch, so they stay in `sentences`, unchanged, until enough of them can be removed together.
         """
         beams, restriction = self._beams, self._restrictions.of(self._beams)
-        if self._can_stay_there(restriction):
-            return self._leave(self._there())
+        if self._can_stay_on_device(restriction):
+            return self._leave(self._on_device())
         parents, done = self._in_one_call(restriction) or self._in_parts(restriction)
         self._restrictions.advance(parents, beams)
         return self._leave(done)
@@ -188,17 +188,17 @@ class BeamSearch:
         """The leading tokens of sentence `place` that no further step can change."""
         return self._beams.common_prefix(place)
 
-    def _can_stay_there(self, restriction: Restriction | None) -> bool:
+    def _can_stay_on_device(self, restriction: Restriction | None) -> bool:
         """Whether the decoding can do steps on its device, without the host."""
         if self._resident is None or self._config.sampling or not self._resident.is_resident:
             return False
         return restriction is None or restriction.is_of_lengths
 
-    def _there(self) -> NDArray[np.bool_]:
+    def _on_device(self) -> NDArray[np.bool_]:
         """Do as many steps on the device as the longest sentence may still have; return which are done."""
         assert self._resident is not None
         num_left = int((self._beams.max_lengths - self._beams.lengths).max())
-        return self._resident.search_there(self._beams, self._rules, min(num_left, STEPS_BETWEEN_LOOKS))
+        return self._resident.search_on_device(self._beams, self._rules, min(num_left, STEPS_BETWEEN_LOOKS))
 
     def _in_one_call(
         self, restriction: Restriction | None

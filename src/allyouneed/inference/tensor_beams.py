@@ -106,7 +106,10 @@ class TensorBeams:
         tables = [table[:, :, :num_steps] for table in (self._tokens, self._parents, self._log_probs)]
         state = [self.scores, self.num_ended, self.done, *self._finished.values()]
         copies = [each.to("cpu", non_blocking=True, copy=True) for each in (*tables, *state)]
-        wait_for(self._device)
+        if self._device.type == "cuda":  # not for other streams, on which a step may be captured
+            torch.cuda.current_stream(self._device).synchronize()
+        else:
+            wait_for(self._device)
         arrays: list[NDArray[Any]] = [each.numpy() for each in copies]
         tokens, parents, log_probs, scores, num_ended, done, *finished = arrays
         beams.make_room(num_steps)

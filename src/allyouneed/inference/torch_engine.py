@@ -37,7 +37,7 @@ from allyouneed.symbols import PADDING, START
 _BLOCK_POSITIONS = 32
 _PROJECTED_LOGITS = 1 << 22
 """Maximum number of logits in memory at once on a CPU, unless those of one position are more."""
-_PROJECTED_LOGITS_THERE = 1 << 27
+_PROJECTED_LOGITS_OF_ACCELERATOR = 1 << 27
 """The same on an accelerator, which needs more rows to be busy."""
 
 
@@ -114,7 +114,7 @@ class TorchEngine(Engine):
         read = functional.pad(expected[:, :-1], (1, 0), value=START)
         wanted = expected != PADDING
         hidden = self.model(pad(sources, self.device), read)[wanted]  # (target_tokens, d_model)
-        most = _PROJECTED_LOGITS if self.device.type == "cpu" else _PROJECTED_LOGITS_THERE
+        most = _PROJECTED_LOGITS if self.device.type == "cpu" else _PROJECTED_LOGITS_OF_ACCELERATOR
         chunks, at_once = [], max(1, most // self.config.target_vocab_size)
         for rows, ids in zip(*(torch.split(x, at_once) for x in (hidden, expected[wanted])), strict=True):
             log_probs = self.model.project(rows).log_softmax(dim=-1, dtype=torch.float32)
@@ -167,15 +167,18 @@ class TransformerDecoding(TensorDecoding):
         self._source_lengths = torch.empty(0, dtype=torch.int64)
         self._ancestry = torch.empty(0, beam_size, 0, dtype=torch.bool, device=self._device)
         self._encodings = torch.empty(0)
-        self._there: TensorBeams | None = None  # None whenever a tensor of the step has changed its place
-        self._repeated = RepeatedStep(self._device)
+        self._beams_on_device: TensorBeams | None = None
+        """None whenever a tensor of the step has changed its place."""
+        # Experts wait for the host, to learn which of them are in use.
+        is_fixed = model.config.feed_forward != "experts"
+        self._repeated = RepeatedStep(self._device, captured=is_fixed)
 
     @torch.inference_mode()
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
         """Encode more sentences."""
         if not sources:
             return
-        self._there = None
+        self._beams_on_device = None
         self._projection.admit(sources)
         different, places = distinct(sources)
         of_each = sent(torch.tensor(places), self._device)
@@ -211,17 +214,17 @@ class TransformerDecoding(TensorDecoding):
         return logits
 
     @torch.inference_mode()
-    def search_there(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
+    def search_on_device(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
         """Do whole steps of beam search on the device, as `ResidentDecoding`."""
         last = np.minimum(beams.lengths + num_steps, beams.max_lengths).max()
         self._make_room(int(last))
-        if self._there is None or self._there.rules is not rules:
-            self._there = TensorBeams(beams, rules, STEPS_BETWEEN_LOOKS, self._device)
-            self._repeated.take(partial(self._extend, self._there))
-        self._there.load(beams)
+        if self._beams_on_device is None or self._beams_on_device.rules is not rules:
+            self._beams_on_device = TensorBeams(beams, rules, STEPS_BETWEEN_LOOKS, self._device)
+            self._repeated.take(partial(self._extend, self._beams_on_device))
+        self._beams_on_device.load(beams)
         for _ in range(num_steps):
             self._repeated()
-        done = self._there.give_back(beams, num_steps)
+        done = self._beams_on_device.give_back(beams, num_steps)
         self._positions = torch.from_numpy(beams.lengths.copy())
         return done
 
@@ -238,7 +241,7 @@ class TransformerDecoding(TensorDecoding):
     @torch.inference_mode()
     def keep(self, sentences: Int64[np.ndarray, " kept"]) -> None:
         """Keep only these sentences of the batch."""
-        self._there = None
+        self._beams_on_device = None
         self._projection.keep(sentences)
         self._positions = self._positions[sentences]
         self._source_lengths = self._source_lengths[sentences]
@@ -262,10 +265,10 @@ class TransformerDecoding(TensorDecoding):
         """Make room for tokens at the first `num_positions` positions."""
         if (more := self._num_entries(num_positions) - self._ancestry.size(2)) > 0:
             self._ancestry = functional.pad(self._ancestry, (0, more))
-            self._there = None
+            self._beams_on_device = None
         if num_positions > len(self._encodings):
             self._encodings = self._model.target_positions(self._num_encoded(num_positions))
-            self._there = None
+            self._beams_on_device = None
 
     def _num_encoded(self, num_positions: int) -> int:
         """Number of positions, rounded up to blocks, but not beyond the last learned one."""
