@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 from benchmarks import accelerator_decoding, accelerator_training  # noqa: E402
 
