@@ -36,7 +36,10 @@ from allyouneed.training.memory_estimate import chunk_elements, training_memory
 from allyouneed.training.trainer import schedule_of
 
 SECONDS = 200.0
-"""No measurement begins later, so that there is time for decoding, too; what is left out is named."""
+"""No run begins later, so that there is time for decoding, too; what is left out is named.
+
+The last run is not stopped: it takes the time of compiling its two or three sizes, and of 75 updates.
+"""
 UPDATES, PROFILED_UPDATES, CURVE_UPDATES = 24, 3, 300
 LENGTHS: Mapping[str, Callable[[], Lengths]] = {
     "like WMT's": functools.partial(log_normal_lengths, (27.0, 27.5), (15.0, 15.5), 0.9),
@@ -63,10 +66,10 @@ _SMALL_VOCABULARY = 500
 _PAIRS, _TINY_PAIRS = 40_000, 1_000
 
 
-def measure(device: torch.device, out: Path, tiny: bool) -> Iterator[tuple[str, Any]]:
-    """Yield results with their names as they come, those of correctness first; `out` is a folder for data."""
+def measure(device: torch.device, _: Path, tiny: bool) -> Iterator[tuple[str, Any]]:
+    """Yield results with their names as they come, those of correctness first."""
     began = time.monotonic()
-    stores = Stores(out, _TINY_PAIRS if tiny else _PAIRS)
+    stores = Stores(_TINY_PAIRS if tiny else _PAIRS)
     try:
         yield "training: checks", checks(device, stores, 6 if tiny else CURVE_UPDATES)
         for name, (of_preset, lengths, settings) in RUNS.items():
@@ -90,17 +93,17 @@ def measure(device: torch.device, out: Path, tiny: bool) -> Iterator[tuple[str, 
             yield f"training: {name}", speed(learner, complete, store, batches, device) | {"notices": said}
             profiled = functools.partial(_updates, learner, batches[:PROFILED_UPDATES])
             yield f"training profile: {name}", where_time_goes(profiled, device)
-            del learner
+            del learner, profiled
             empty_cache(device)
     finally:
         stores.remove()
 
 
 class Stores:
-    """Stores of random pairs in a folder, written when they are first asked for."""
+    """Stores of random pairs in a temporary folder, written when they are first asked for."""
 
-    def __init__(self, out: Path, num_pairs: int) -> None:
-        self._folder, self._num_pairs = Path(tempfile.mkdtemp(dir=out)), num_pairs
+    def __init__(self, num_pairs: int) -> None:
+        self._folder, self._num_pairs = Path(tempfile.mkdtemp()), num_pairs
 
     def store(self, lengths: str, vocab_size: int) -> PairStore:
         """Pairs with lengths as described, of ids below `vocab_size`."""

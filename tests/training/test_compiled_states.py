@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -34,10 +35,10 @@ from allyouneed.training.update import accumulate_gradient, padded_hidden_states
 
 CPU = torch.device("cpu")
 NOT_PACKED = (
-    "micro-batches are not packed; that takes bfloat16, an NVIDIA GPU and no variant of attention, from the "
-    "start of a run"
+    "micro-batches are not packed; from the start of a run that takes {}, and no variant of attention"
 )
 SCRIPT = Path(__file__).with_name("train_compiled.py")
+TRACING = Path(__file__).with_name("train_traced.py")
 
 
 def padded(lengths: list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -67,15 +68,15 @@ def sentences(packed: PackedIds) -> list[list[int]]:
 
 
 @given(batches())
-def test_batches_are_filled_up_to_few_sizes_with_sentences_of_padding(
+def test_batches_are_filled_up_to_one_number_of_tokens_with_sentences_of_padding(
     case: tuple[int, int, list[Batch]],
 ) -> None:
     most, longest, found = case
-    sizes, shapes = FixedSizes(most, longest), set()
+    sizes, tokens, numbers = FixedSizes(most, longest), set(), []
     for batch in found:
         source, target = sizes.pack(batch, CPU)
-        shapes.add((source.ids.size(1), target.ids.size(1), len(source.bounds)))
-        assert source.ids.size(1) % 128 == target.ids.size(1) % 128 == 0
+        tokens |= {source.ids.size(1), target.ids.size(1)}
+        numbers.append(len(source.bounds) - 1)
         rows = len(batch.pairs)
         for packed, given_ids in ((source, batch.source), (target, batch.target_input)):
             assert packed.bounds[-1] == packed.ids.size(1) == len(packed.positions)
@@ -86,16 +87,21 @@ def test_batches_are_filled_up_to_few_sizes_with_sentences_of_padding(
             assert 1 <= max(map(len, fillers)) <= max(2, longest) == packed.longest
         filled = [[bool(each) for each in sentences(packed)] for packed in (source, target)]
         assert filled[0] == filled[1]  # nothing attends to an empty sentence
-    assert len(shapes) <= 8
+    (one,) = tokens
+    assert one % 128 == 0
+    assert numbers == sorted(numbers)
+    assert all(number.bit_count() == 1 for number in numbers)
 
 
-def test_nearly_full_batches_have_two_sizes_with_little_padding() -> None:
-    sizes, shapes = FixedSizes(26_500, 100), set()
-    for rows in range(840, 850):
-        source, target = sizes.pack(batch_of([30] * rows, [31] * rows), CPU)
-        shapes.add((source.ids.size(1), target.ids.size(1), len(source.bounds)))
-    assert len(shapes) <= 2
-    assert max(shapes)[0] <= 1.07 * 840 * 31
+def test_batches_of_ordinary_lengths_have_three_sizes_at_most_with_little_padding() -> None:
+    """Some are nearly full, and one is what is left at the end of the data."""
+    sizes, shapes, draw = FixedSizes(26_500, 100), set(), np.random.default_rng(1)
+    for rows in [*draw.integers(700, 1_000, 30), 90]:
+        source, target = (draw.integers(8, 46, rows).tolist() for _ in range(2))
+        packed = sizes.pack(batch_of(source, target), CPU)
+        shapes.add((*(side.ids.size(1) for side in packed), len(packed[0].bounds)))
+    assert len(shapes) <= 3
+    assert max(shapes)[0] <= 1.02 * 26_500
 
 
 def test_the_gradient_of_a_batch_of_fixed_size_is_that_of_padded_sentences(
@@ -124,7 +130,7 @@ def test_the_gradient_of_a_batch_of_fixed_size_is_that_of_padded_sentences(
         ({}, {}, ""),
         ({"compiled": "off", "packed_tokens": 100}, {}, ""),
         ({"packed_tokens": 100}, {}, ""),
-        ({"compiled": "on"}, {}, NOT_PACKED),
+        ({"compiled": "on"}, {}, NOT_PACKED.format("training.packed_tokens")),
         (
             {"compiled": "on", "packed_tokens": 100},
             {"feed_forward": "experts", "num_experts": 2, "experts_per_token": 1},
@@ -155,15 +161,34 @@ def test_several_processes_compile_only_if_told_to(
     assert reasons == [None, told, None]
 
 
+def test_a_card_that_could_compile_says_what_packing_takes(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled_states, "is_nvidia_since_ampere", lambda device: True)
+    reason = reason_not_to_compile(Transformer(config.model), TrainingConfig(), torch.device("cuda"), 1)
+    assert reason == NOT_PACKED.format("bfloat16 on an NVIDIA GPU")
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the script saw in a process of its own."""
     if shutil.which("g++") is None:
         pytest.skip("NOT RUN: PyTorch compiles with g++, which is missing")
-    folder, draw = tmp_path_factory.mktemp("compiled"), random.Random(1)
+    return seen_by(SCRIPT, tmp_path_factory.mktemp("compiled"))
+
+
+@pytest.fixture(scope="module")
+def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the script saw whose code is only traced."""
+    return seen_by(TRACING, tmp_path_factory.mktemp("traced"))
+
+
+def seen_by(script: Path, folder: Path) -> dict[str, Any]:
+    """What a script prints about runs on random pairs, in a process of its own."""
+    draw = random.Random(1)
     ids = [[draw.randrange(UNKNOWN + 1, VOCAB_SIZE) for _ in range(draw.randint(1, 9))] for _ in range(200)]
     write_store(folder / "data", [(each, each[::-1], 1) for each in ids], vocabulary_size=VOCAB_SIZE)
-    command = [sys.executable, str(SCRIPT), str(folder / "run"), str(folder / "data")]
+    command = [sys.executable, str(script), str(folder / "run"), str(folder / "data")]
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **cache})
     assert done.returncode == 0, done.stderr.decode()[-5_000:]
@@ -219,3 +244,41 @@ def test_what_cannot_be_compiled_is_computed_without_and_the_log_says_why(
     assert notices[0].startswith("not compiled: ")
     assert len(notices[0]) < 220
     torch.testing.assert_close(weights["on"], weights["off"], rtol=0, atol=1e-5)
+
+
+def test_each_of_several_runs_in_one_process_is_compiled(traced: dict[str, Any]) -> None:
+    for run in traced["several"]:
+        assert run["notices"] == []
+        assert len(run["sizes"]) == 1
+
+
+def test_a_run_with_more_sizes_than_pytorch_compiles_goes_on_without_compiling(
+    traced: dict[str, Any],
+) -> None:
+    (notice,) = traced["too many sizes"]["notices"]
+    assert re.match("not compiled: .* recompile limit", notice)
+    np.testing.assert_allclose(traced["too many sizes"]["weights"], traced["padded"]["weights"], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("memory", "sizes", "notices"),
+    [
+        ("for a half", [512, 256], ["at most 200 tokens a side are computed at once"]),
+        (
+            "for none",
+            [512, 256, 128],
+            [
+                "at most 200 tokens a side are computed at once",
+                "at most 100 tokens a side are computed at once",
+                "micro-batches are not compiled, which takes less memory",
+            ],
+        ),
+    ],
+)
+def test_batches_are_filled_up_to_less_after_running_out_of_memory(
+    traced: dict[str, Any], memory: str, sizes: list[int], notices: list[str]
+) -> None:
+    run = traced[f"memory {memory}"]
+    assert [tokens for tokens, _ in itertools.groupby(run["sizes"])] == sizes
+    assert run["notices"] == [f"out of memory at update 1: from now on {notice}" for notice in notices]
+    np.testing.assert_allclose(run["weights"], traced["padded"]["weights"], atol=1e-4)

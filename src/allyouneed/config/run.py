@@ -70,11 +70,13 @@ class TrainingConfig(Config):
     """Maximum tokens per side computed at once, padding included; default: chosen at the start and saved."""
     packed_tokens: BatchTokens | None = None
     """Maximum tokens per side computed at once on an NVIDIA GPU in bfloat16, where micro-batches are packed
-    in a row, without padding; default: as many of a batch as its memory holds, saved at the start."""
+    in a row, without padding; default: as many of a batch as its memory holds, saved at the start. Elsewhere
+    without effect, unless training.compiled is "on"."""
     compiled: Literal["auto", "on", "off"] = "auto"
-    """Whether `torch.compile` computes packed micro-batches, filled up to a few sizes with tokens of weight
+    """Whether `torch.compile` computes packed micro-batches, filled up to a fixed size with tokens of weight
     zero; "auto": by one process on an NVIDIA GPU; "on": elsewhere, too, with packed_tokens, for small batches
-    only. Where it cannot, the log says why, and they are computed without it."""
+    only, as packing without flash attention takes the square of their memory. Where it cannot, the log says
+    why, and they are computed without it."""
     num_steps: Count = 100_000
     """Number of updates in the whole run (5.2)."""
     optimizer: Literal["adam"] = "adam"

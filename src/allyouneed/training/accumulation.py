@@ -112,10 +112,18 @@ class Accumulation:
                 )
             elif self._packed_tokens > self._config.resolved_micro_batch_tokens():
                 self._packed_tokens //= 2
+                if isinstance(self._hidden_states, CompiledStates):
+                    self._hidden_states = self._packed_states()  # of a smaller size
                 empty_cache(self._gradients.buffer.device)
                 self._say(
                     f"out of memory at update {step:,}: from now on at most {self._packed_tokens:,} tokens a "
                     "side are computed at once"
+                )
+            elif isinstance(self._hidden_states, CompiledStates):  # all are as large as the largest
+                self._hidden_states = packed_hidden_states
+                self._say(
+                    f"out of memory at update {step:,}: from now on micro-batches are not compiled, which "
+                    "takes less memory"
                 )
             else:
                 self._cut(outgrown, step)
@@ -147,10 +155,11 @@ class Accumulation:
         """Turn errors of compiled code, but those of memory, into one that ends its use."""
         try:
             yield
-        except RuntimeError as error:
+        except Exception as error:  # not all of PyTorch's are RuntimeErrors
             if is_out_of_memory(error) or not isinstance(self._hidden_states, CompiledStates):
                 raise
-            reason = str(error).partition("Set TORCHDYNAMO_VERBOSE")[0]  # advice for developers of PyTorch
+            told = f"{error} {error.__cause__ or ''}"
+            reason = told.partition("Set TORCHDYNAMO_VERBOSE")[0]  # advice for developers of PyTorch
             raise _NotCompiledError(" ".join(reason.split())[:_LONGEST_REASON]) from None
 
     @contextmanager

@@ -15,6 +15,7 @@ from allyouneed.data.batch_plans import PlannedBatch, make_batch
 from allyouneed.data.store import PairStore
 from allyouneed.errors import DivergedError, ResourceError, is_out_of_memory
 from allyouneed.hardware.allocator import keep_freed_memory
+from allyouneed.hardware.devices import products_in
 from allyouneed.model.architectures import build_model
 from allyouneed.model.dropout import Dropout
 from allyouneed.model.encoder_decoder import EncoderDecoder
@@ -94,9 +95,10 @@ class Learner:
         """
         if self._in_step and (stopped_by := self._processes.most(reason_to_stop())):
             return stopped_by
-        complete = self._accumulation.add_up(
-            planned, step, lambda: not self._in_step and reason_to_stop() > 0, in_step=self._in_step
-        )
+        with products_in(self._config.training.precision):
+            complete = self._accumulation.add_up(
+                planned, step, lambda: not self._in_step and reason_to_stop() > 0, in_step=self._in_step
+            )
         if not self._in_step and (stopped_by := self._processes.most(0 if complete else reason_to_stop())):
             return stopped_by
         gradients = self._spread.add_up()

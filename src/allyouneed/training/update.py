@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, TrainingConfig
 from allyouneed.data.batch_plans import Batch
-from allyouneed.hardware.devices import is_nvidia_since_ampere, products_in
+from allyouneed.hardware.devices import is_nvidia_since_ampere
 from allyouneed.model.attention import (
     AttentionFunction,
     SoftmaxAttention,
@@ -157,9 +157,8 @@ def accumulate_gradient(
     `num_target_tokens` are those of the *global* batch, so that all tokens weigh the same; infinity gives the
     micro-batch weight zero. Returns the sum of the unsmoothed losses of its target tokens, in nats.
     """
-    with products_in(precision):
-        loss = batch_loss(model, batch, smoothing, precision, hidden_states)
-        (loss.smoothed / num_target_tokens).backward()
+    loss = batch_loss(model, batch, smoothing, precision, hidden_states)
+    (loss.smoothed / num_target_tokens).backward()
     return loss.negative_log_likelihood
 
 
