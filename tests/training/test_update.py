@@ -15,9 +15,11 @@ from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
+from allyouneed.training.distributed import Processes
 from allyouneed.training.fused_operators import add_and_norm_by_kernel, attention_by_kernel
+from allyouneed.training.learner import Learner
 from allyouneed.training.loss import label_smoothed_cross_entropy
-from allyouneed.training.trainer import Corpus
+from allyouneed.training.trainer import Corpus, schedule_of
 from allyouneed.training.update import (
     accumulate_gradient,
     batch_loss,
@@ -169,3 +171,21 @@ def test_kernels_train_as_pytorch_does(
 
 def combines(model: nn.Module) -> set[Combine]:
     return {module.combine for module in model.modules() if isinstance(module, AddAndNorm)}
+
+
+@pytest.mark.parametrize(("precision", "inside"), [("tf32", "high"), ("float32", "highest")])
+def test_products_are_rounded_to_tf32_during_an_update_and_no_longer(
+    corpus: Corpus, config: RunConfig, precision: Precision, inside: str
+) -> None:
+    config = config.replace(training={"precision": precision})
+    learner = Learner(config, corpus.train, torch.device("cpu"), Processes(), print)
+    found = set()
+
+    def stop() -> int:
+        found.add(torch.get_float32_matmul_precision())
+        return 0
+
+    batch = next(schedule_of(corpus.train, config.training).batches_from(0))
+    assert learner.update(batch, 1, stop) == 0
+    assert found == {inside}
+    assert torch.get_float32_matmul_precision() == "highest"
