@@ -6,6 +6,7 @@ Hosts, origins, tokens, sizes and headers, over real connections.
 import asyncio
 import contextlib
 import gc
+import json
 import socket
 import threading
 import time
@@ -412,7 +413,8 @@ def test_work_for_a_client_that_has_gone_is_stopped(start_server: StartServer) -
     """Promise: Stopping."""
     address = start_server()
     port = int(address.rpartition(":")[2])
-    body = b'{"source": "en", "target": "de", "text": ["' + b"sun moon " * 500 + b'"], "beam_size": 16}'
+    texts = ["sun moon " * 500] * 8  # not done before it is looked for
+    body = json.dumps({"source": "en", "target": "de", "text": texts, "beam_size": 16}).encode()
     connection = socket.create_connection(("127.0.0.1", port))
     connection.sendall(post(body))
     with httpx.Client(base_url=address) as client:

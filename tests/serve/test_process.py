@@ -27,7 +27,7 @@ from allyouneed.serve.process import DecodingThreads
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.storage.run_directory import resolve_model
 
-SLOW = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
+SLOW: dict[str, Any] = {"text": ["sun moon star " * 100] * 8, "source": "en", "target": "de", "beam_size": 16}
 
 FIELDS = {"time", "level", "client", "method", "path", "status", "host", "protocol", "direction", "model"}
 FIELDS |= {"characters", "error", "milliseconds", "bytes", "id"}
@@ -129,7 +129,7 @@ def test_what_was_asked_before_the_end_is_answered_and_what_comes_after_is_refus
 @pytest.mark.parametrize(("second", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_signal_ends_it_at_once(toy_model: Path, second: signal.Signals, code: int) -> None:
     with program("--direction", f"en-de={toy_model}") as running, connected(running) as connection:
-        body = json.dumps(SLOW).encode()
+        body = json.dumps({**SLOW, "text": SLOW["text"] * 4}).encode()  # not done before it is looked for
         connection.sendall(
             b"POST /api/translate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
