@@ -1,4 +1,4 @@
-"""What a decoder keeps of the tokens that it has read: keys and values, or the cells of a recurrent unit.
+"""The memory of a decoder: keys and values of the tokens that it has read, or the cells of a recurrent unit.
 
 All of it grows in place: a step writes to the memory that the step before has read.
 """

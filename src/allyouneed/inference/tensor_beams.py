@@ -15,7 +15,7 @@ from allyouneed.symbols import END
 
 
 class TensorBeams:
-    """What the next steps need of `Beams`, and what they write, in tensors that keep their places.
+    """The state of `Beams` for the next steps, in tensors that keep their places.
 
     `load` sends the state; each `advance` is one step, whose bits are those of `Beams.advance`; `give_back`
     writes the steps into the `Beams`. Of the tables of tokens a step reads nothing but the last tokens, so
