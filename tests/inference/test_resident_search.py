@@ -1,6 +1,5 @@
 """Beam search whose steps stay on the device finds what the plain search, and steps with the host, find."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,17 +7,9 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.inference.test_every_variant import VARIANTS
-from tests.inference.test_search import (
-    NORMALIZATIONS,
-    LogitsOfPrefix,
-    PrefixDecoding,
-    assert_same,
-    random_logits,
-    sentences_of,
-)
+from tests.inference.test_search import PrefixDecoding, Problem, assert_as_plain, problems
 from tests.rehearsal.training import MODELS, SIZES, model_of
 from tests.tiny import TinyModel
 from torch import Tensor
@@ -30,9 +21,8 @@ from allyouneed.inference import torch_engine
 from allyouneed.inference.beams import Beams, Hypothesis, SearchRules
 from allyouneed.inference.captured_steps import RepeatedStep
 from allyouneed.inference.generate import generate
-from allyouneed.inference.plain_search import search_outputs
 from allyouneed.inference.scheduler import Scheduler, Source, search_of
-from allyouneed.inference.search import STEPS_BETWEEN_LOOKS, BeamSearch
+from allyouneed.inference.search import STEPS_BETWEEN_LOOKS
 from allyouneed.inference.search_plan import Batching, SearchPlan
 from allyouneed.inference.tensor_beams import TensorBeams
 from allyouneed.inference.torch_engine import TorchEngine
@@ -69,55 +59,17 @@ class ResidentPrefixDecoding(PrefixDecoding):
         return there.give_back(beams, num_steps)
 
 
-def search(
-    logits: LogitsOfPrefix, max_lengths: list[int], config: SearchConfig, n_best: int
-) -> list[list[Hypothesis]]:
-    beams = BeamSearch(ResidentPrefixDecoding(config.beam_size, logits), config, n_best)
-    beams.admit(sentences_of(max_lengths))
-    results: dict[int, list[Hypothesis]] = {}
-    while beams.sentences:
-        results.update((sentence.key, found) for sentence, found in beams.step())
-    return [results[number] for number in range(len(max_lengths))]
+def log_probs_of(logits: list[float]) -> dict[int, float]:
+    """Token -> its log-probability, rounded as it is in these steps, so that ties are ties there too."""
+    row = torch.tensor([[logits]])
+    log_probs, tokens = most_probable(row, len(logits), torch.tensor([False]))
+    return dict(zip(tokens.flatten().tolist(), log_probs.flatten().tolist(), strict=True))
 
 
 @settings(max_examples=100)
-@given(
-    seed=st.integers(0, 10**9),
-    vocab_size=st.integers(5, 9),
-    levels=st.sampled_from([None, 2, 4]),
-    max_lengths=st.lists(st.integers(1, 12), min_size=1, max_size=4),
-    beam_size=st.integers(1, 6),
-    length_penalty=st.sampled_from([0.0, 0.6, 1.0, 2.5]),
-    normalization=st.sampled_from(NORMALIZATIONS),
-    early_stopping=st.booleans(),
-    data=st.data(),
-)
-def test_a_resident_search_equals_the_plain_one(
-    seed: int,
-    vocab_size: int,
-    levels: int | None,
-    max_lengths: list[int],
-    beam_size: int,
-    length_penalty: float,
-    normalization: str,
-    early_stopping: bool,
-    data: st.DataObject,
-) -> None:
-    config = SearchConfig.model_validate(
-        {"beam_size": beam_size, "length_penalty": length_penalty, "length_normalization": normalization}
-    ).replace(early_stopping=early_stopping)
-    n_best = data.draw(st.integers(1, beam_size))
-    logits = random_logits(seed, vocab_size, levels)
-    results = search(logits, max_lengths, config, n_best)
-    for sentence, (found, max_length) in enumerate(zip(results, max_lengths, strict=True)):
-
-        def next_log_probs(ids: list[int], sentence: int = sentence) -> list[float]:
-            row = torch.tensor([[logits(sentence, tuple(ids))]])
-            log_probs, tokens = most_probable(row, vocab_size, torch.tensor([False]))
-            of_tokens = dict(zip(tokens.flatten().tolist(), log_probs.flatten().tolist(), strict=True))
-            return [of_tokens.get(token, -math.inf) for token in range(vocab_size)]
-
-        assert_same(found, search_outputs(next_log_probs, max_length, config, n_best))
+@given(problems(longest=12))
+def test_a_resident_search_equals_the_plain_one(problem: Problem) -> None:
+    assert_as_plain(problem, ResidentPrefixDecoding, log_probs_of)
 
 
 def assert_near(found: Sequence[list[Hypothesis]], expected: Sequence[list[Hypothesis]]) -> None:

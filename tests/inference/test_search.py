@@ -2,7 +2,7 @@ import itertools
 import math
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -72,9 +72,13 @@ def random_logits(seed: int, vocab_size: int, levels: int | None = None) -> Logi
 
 
 def search(
-    logits: LogitsOfPrefix, max_lengths: list[int], config: SearchConfig, n_best: int = 1
+    logits: LogitsOfPrefix,
+    max_lengths: list[int],
+    config: SearchConfig,
+    n_best: int = 1,
+    kind: type[PrefixDecoding] = PrefixDecoding,
 ) -> list[list[Hypothesis]]:
-    beams = BeamSearch(PrefixDecoding(config.beam_size, logits), config, n_best)
+    beams = BeamSearch(kind(config.beam_size, logits), config, n_best)
     beams.admit(sentences_of(max_lengths))
     results: dict[int, list[Hypothesis]] = {}
     while beams.sentences:
@@ -109,35 +113,36 @@ def assert_same(found: list[Hypothesis], expected: list[Hypothesis]) -> None:
     assert [h.score for h in found] == pytest.approx([h.score for h in expected], rel=1e-12)
 
 
-@settings(max_examples=150)
-@given(
-    seed=st.integers(0, 10**9),
-    vocab_size=st.integers(5, 9),
-    levels=st.sampled_from([None, 2, 4]),
-    max_lengths=st.lists(st.integers(1, 7), min_size=1, max_size=4),
-    beam_size=st.integers(1, 6),
-    length_penalty=st.sampled_from([0.0, 0.6, 1.0, 2.5]),
-    normalization=st.sampled_from(NORMALIZATIONS),
-    early_stopping=st.booleans(),
-    data=st.data(),
-)
-def test_beam_search_equals_the_plain_one(
-    seed: int,
-    vocab_size: int,
-    levels: int | None,
-    max_lengths: list[int],
-    beam_size: int,
-    length_penalty: float,
-    normalization: str,
-    early_stopping: bool,
-    data: st.DataObject,
+class Problem(NamedTuple):
+    """Sentences to be searched."""
+
+    logits: LogitsOfPrefix
+    vocab_size: int
+    max_lengths: list[int]
+    config: SearchConfig
+    n_best: int
+
+
+@st.composite
+def problems(draw: st.DrawFn, longest: int) -> Problem:
+    config = SearchConfig.checked(
+        beam_size=draw(st.integers(1, 6)),
+        length_penalty=draw(st.sampled_from([0.0, 0.6, 1.0, 2.5])),
+        length_normalization=draw(st.sampled_from(NORMALIZATIONS)),
+        early_stopping=draw(st.booleans()),
+    )
+    vocab_size = draw(st.integers(5, 9))
+    logits = random_logits(draw(st.integers(0, 10**9)), vocab_size, draw(st.sampled_from([None, 2, 4])))
+    max_lengths = draw(st.lists(st.integers(1, longest), min_size=1, max_size=4))
+    return Problem(logits, vocab_size, max_lengths, config, draw(st.integers(1, config.beam_size)))
+
+
+def assert_as_plain(
+    problem: Problem, kind: type[PrefixDecoding], log_probs_of: Callable[[list[float]], dict[int, float]]
 ) -> None:
-    config = SearchConfig.model_validate(
-        {"beam_size": beam_size, "length_penalty": length_penalty, "length_normalization": normalization}
-    ).replace(early_stopping=early_stopping)
-    n_best = data.draw(st.integers(1, beam_size))
-    logits = random_logits(seed, vocab_size, levels)
-    results = search(logits, max_lengths, config, n_best)
+    """The search by a kind of decoding is the plain one; `log_probs_of` rounds as the decoding does."""
+    logits, vocab_size, max_lengths, config, n_best = problem
+    results = search(logits, max_lengths, config, n_best, kind)
     for sentence, (found, max_length) in enumerate(zip(results, max_lengths, strict=True)):
 
         def next_log_probs(ids: list[int], sentence: int = sentence) -> list[float]:
@@ -145,6 +150,12 @@ def test_beam_search_equals_the_plain_one(
             return [log_probs.get(token, -math.inf) for token in range(vocab_size)]
 
         assert_same(found, search_outputs(next_log_probs, max_length, config, n_best))
+
+
+@settings(max_examples=150)
+@given(problems(longest=7))
+def test_beam_search_equals_the_plain_one(problem: Problem) -> None:
+    assert_as_plain(problem, PrefixDecoding, log_probs_of)
 
 
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
