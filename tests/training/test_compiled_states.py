@@ -37,8 +37,7 @@ CPU = torch.device("cpu")
 NOT_PACKED = (
     "micro-batches are not packed; from the start of a run that takes {}, and no variant of attention"
 )
-SCRIPT = Path(__file__).with_name("train_compiled.py")
-TRACING = Path(__file__).with_name("train_traced.py")
+ROOT = Path(__file__).parents[2]
 
 
 def padded(lengths: list[int]) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -174,23 +173,23 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the script saw in a process of its own."""
     if shutil.which("g++") is None:
         pytest.skip("NOT RUN: PyTorch compiles with g++, which is missing")
-    return seen_by(SCRIPT, tmp_path_factory.mktemp("compiled"))
+    return seen_by("train_compiled", tmp_path_factory.mktemp("compiled"))
 
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the script saw whose code is only traced."""
-    return seen_by(TRACING, tmp_path_factory.mktemp("traced"))
+    return seen_by("train_traced", tmp_path_factory.mktemp("traced"))
 
 
-def seen_by(script: Path, folder: Path) -> dict[str, Any]:
+def seen_by(script: str, folder: Path) -> dict[str, Any]:
     """What a script prints about runs on random pairs, in a process of its own."""
     draw = random.Random(1)
     ids = [[draw.randrange(UNKNOWN + 1, VOCAB_SIZE) for _ in range(draw.randint(1, 9))] for _ in range(200)]
     write_store(folder / "data", [(each, each[::-1], 1) for each in ids], vocabulary_size=VOCAB_SIZE)
-    command = [sys.executable, str(script), str(folder / "run"), str(folder / "data")]
+    command = [sys.executable, "-m", f"tests.training.{script}", str(folder / "run"), str(folder / "data")]
     cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "cache"), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, check=False, env={**os.environ, **cache})
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, env={**os.environ, **cache})
     assert done.returncode == 0, done.stderr.decode()[-5_000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
