@@ -261,10 +261,8 @@ class Translator:
         if decoding.sampling or decoding.coverage_penalty:
             raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
         divided, maker, told = self._encoder.divide(text, config), self._maker(decoding, 1), [""]
-        scheduler, job = (
-            Scheduler(Batching()),
-            Job(_sources(divided, ()), partial(maker.translations, divided)),
-        )
+        scheduler = Scheduler(Batching())
+        job = Job(_sources(divided, ()), partial(maker.translations, divided))
         future = scheduler.submit(self._plan(decoding, 1), job, watch=maker.watch(divided, told.append))
 
         def growing() -> Iterator[str]:
@@ -437,6 +435,5 @@ class Translator:
 
 def _sources(text: Divided, prefix: Sequence[int]) -> list[Source]:
     """The parts of a text, the first that is searched with the prefix of its translation."""
-    return [
-        Source(part.ids, prefix if number == text.first else ()) for number, part in enumerate(text.parts)
-    ]
+    first = text.first
+    return [Source(part.ids, prefix if number == first else ()) for number, part in enumerate(text.parts)]
