@@ -50,23 +50,16 @@ def training_pairs(prepared: PreparedData, training: TrainingConfig) -> Training
 
 _MAY_CHANGE = {
     *("num_steps", "budget_flops", "budget_seconds", "checkpoint_every_steps", "checkpoint_every_minutes"),
-    *(
-        "keep_checkpoints",
-        "average_last",
-        "validate_every_steps",
-        "patience",
-        "init_from",
-        "replay",
-        "compiled",
-    ),
+    *("keep_checkpoints", "average_last", "validate_every_steps", "patience", "init_from", "replay"),
+    "compiled",
 }
 """Training settings that may change when a run resumes; the updates do not depend on them, apart from the
 rounding and the dropout masks of compiled code. The contents of a model and of data that are in another place
 are compared."""
 
-_CHOSEN_AT_THE_START = (
-    *("precision", "micro_batch_tokens", "packed_tokens", "init_from", "init_sha256", "block_pairs"),
-)
+_CHOSEN_AT_THE_START = {
+    *("precision", "micro_batch_tokens", "packed_tokens", "init_from", "init_sha256", "block_pairs")
+}
 """Training settings whose default leaves them as they were chosen when the run started."""
 
 

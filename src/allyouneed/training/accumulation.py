@@ -145,10 +145,8 @@ class Accumulation:
     def _accumulate(self, pairs: Indices, num_target_tokens: float) -> Tensor:
         # A sharded model exchanges its parts in here.
         with self._made(pairs) as batch, self._processes.losses_told(), self._compiling():
-            return accumulate_gradient(
-                *(self._model, batch, num_target_tokens, self._smoothing, self._config.precision),
-                self._hidden_states,
-            )
+            weighted = self._model, batch, num_target_tokens, self._smoothing
+            return accumulate_gradient(*weighted, self._config.precision, self._hidden_states)
 
     @contextmanager
     def _compiling(self) -> Iterator[None]:
