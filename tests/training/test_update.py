@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from allyouneed.config.run import Precision, RunConfig, TrainingConfig
 from allyouneed.data.batch_plans import Batch, make_batch
+from allyouneed.hardware import devices
 from allyouneed.hardware.devices import resolve_precision
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm, Combine
@@ -122,14 +123,22 @@ def test_random_numbers_depend_on_the_place_in_the_run_and_on_nothing_else() -> 
     assert [draw(*place) for place in reversed(places)] == draws[::-1]
 
 
-@pytest.mark.parametrize(("has_instructions", "precision"), [(True, "bfloat16"), (False, "float32")])
-def test_the_precision_is_bfloat16_by_default_only_where_a_cpu_has_instructions_for_it(
-    monkeypatch: pytest.MonkeyPatch, has_instructions: bool, precision: str
+@pytest.mark.parametrize(
+    ("has_instructions", "speed", "precision"),
+    [(True, 2.0, "bfloat16"), (True, 1.0, "float32"), (True, 0.5, "float32"), (False, 2.0, "float32")],
+)
+def test_the_precision_is_bfloat16_by_default_only_where_a_cpu_is_faster_in_it(
+    monkeypatch: pytest.MonkeyPatch, has_instructions: bool, speed: float, precision: str
 ) -> None:
+    seconds = {torch.float32: 1.0, torch.bfloat16: 1 / speed}
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: has_instructions)
+    monkeypatch.setattr(devices, "_seconds_of_product", seconds.__getitem__)
+    devices._multiplies_bfloat16_faster.cache_clear()
     assert resolve_precision("auto", CPU) == precision
     assert resolve_precision("float32", CPU) == "float32"
     assert resolve_precision("bfloat16", CPU) == "bfloat16"
+    assert devices.fast_precisions(CPU) == ["float32", "bfloat16"][: 1 + (precision == "bfloat16")]
+    devices._multiplies_bfloat16_faster.cache_clear()
 
 
 def test_the_form_of_attention_follows_the_precision_and_the_kernels(
