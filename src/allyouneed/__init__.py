@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from allyouneed.hardware.cluster import Cluster
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.preparation.preparing import prepare
+    from allyouneed.runs.budgeting import Budget
     from allyouneed.runs.initial_model import continue_from
     from allyouneed.runs.loading import load, load_parser, load_translator
     from allyouneed.runs.starting import average, train
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Attention",
+    "Budget",
     "Cluster",
     "Columns",
     "CorpusFiles",
@@ -105,6 +107,7 @@ __all__ = [
 _MODULES = {
     "Answer": "allyouneed.tasks.requests",
     "Attention": "allyouneed.tasks.attention_maps",
+    "Budget": "allyouneed.runs.budgeting",
     "Cluster": "allyouneed.hardware.cluster",
     "Columns": "allyouneed.data.tab_separated",
     "CorpusFiles": "allyouneed.data.corpus_files",

@@ -299,7 +299,7 @@ def test_every_setting_says_what_it_is(config: type[Config]) -> None:
 
 def test_checked_settings_are_named_in_messages_and_beside_them() -> None:
     with pytest.raises(UsageError) as caught:
-        DataConfig.checked(vocab_size=0, max_length_ratio=math.nan, tokenizer="bpe")
+        DataConfig.checked(vocab_size=-1, max_length_ratio=math.nan, tokenizer="bpe")
     assert [message.split(": ")[0] for message in caught.value.messages] == ["vocab_size", "max_length_ratio"]
     assert caught.value.settings == ("vocab_size", "max_length_ratio")
     assert DataConfig.checked(vocab_size=300) == DataConfig(vocab_size=300)

@@ -16,8 +16,9 @@ from allyouneed.data.batch_plans import make_batch, plan_epoch
 from allyouneed.errors import DiskError, LockedError, UsageError
 from allyouneed.model.transformer import Transformer
 from allyouneed.preparation.prepared_data import PreparedData
-from allyouneed.runs import rehearsing as rehearsal_module
-from allyouneed.runs.rehearsing import Rehearsal, about, rehearse
+from allyouneed.runs import pace
+from allyouneed.runs.pace import about
+from allyouneed.runs.rehearsing import Rehearsal, rehearse
 from allyouneed.storage.run_log import read_log
 from allyouneed.symbols import PADDING
 from allyouneed.training.update import accumulate_gradient
@@ -39,7 +40,7 @@ CONFIG = RunConfig().replace(
 @pytest.fixture(scope="module", autouse=True)
 def _short() -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rehearsal_module, "_WARM_UP_SECONDS", 0.1)
+        patch.setattr(pace, "_WARM_UP_SECONDS", 0.1)
         yield
 
 
@@ -106,9 +107,9 @@ def test_the_whole_run_is_its_updates_at_the_measured_speed(rehearsed: Rehearsal
 def test_several_updates_are_timed_but_for_long_ones_only_one(
     toy_data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal_module, "_WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "_WARM_UP_SECONDS", 0.0)
     assert rehearse(toy_data.with_name("never"), toy_data, CONFIG).speed.updates == 5
-    monkeypatch.setattr(rehearsal_module, "_MOST_WARM_UP_SECONDS", 0.0)
+    monkeypatch.setattr(pace, "_MOST_WARM_UP_SECONDS", 0.0)
     assert rehearse(toy_data.with_name("never"), toy_data, CONFIG).speed.updates == 1
 
 

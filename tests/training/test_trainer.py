@@ -108,6 +108,30 @@ def events(run: Path, event: str) -> list[Event]:
     return [logged for logged in read_log(run / "log.jsonl") if logged["event"] == event]
 
 
+def test_an_interrupted_run_with_a_deadline_goes_on_to_the_same_bits(
+    run: Path, new_trainer: NewTrainer
+) -> None:
+    planned: dict[str, Any] = {"schedule": "linear_decay", "planned_seconds": 1e6, "moved_end": (5, 20)}
+    (whole := run.with_name("whole")).mkdir()
+    new_trainer(whole, **planned).train()
+    for micro_batch in 5, 4:
+        assert interrupt(resume(new_trainer(run, **planned)), micro_batch).train() == signal.SIGTERM
+    resume(new_trainer(run, **planned)).train()
+    assert bits(run) == bits(whole)
+
+
+def test_a_run_that_is_late_moves_its_end_once_and_is_resumed_with_it(
+    run: Path, new_trainer: NewTrainer
+) -> None:
+    new_trainer(run, schedule="linear_decay", planned_seconds=1e-6, checkpoint_every_steps=2).train()
+    recorded = RunConfig.from_toml(run / "config.toml").training
+    assert (recorded.num_steps, recorded.moved_end) == (5, (4, 12))
+    (told,) = events(run, "notice")
+    assert "slower than planned: the run ends after 5 updates instead of 12" in told["text"]
+    assert RunDirectory(run).checkpoint_steps()[-1] == 5
+    assert load_checkpoint(RunDirectory(run).checkpoint(5)).config.training == recorded
+
+
 def test_a_run_is_logged_from_start_to_end(run: Path, new_trainer: NewTrainer) -> None:
     assert new_trainer(run, validate_every_steps=3).train() is None
     (start,) = events(run, "start")

@@ -1,6 +1,7 @@
 """Named configurations: the paper's models, the rows of its Table 3, its rivals, and smaller models."""
 
 import difflib
+import math
 from collections.abc import Callable
 
 from allyouneed.config.run import RunConfig
@@ -142,6 +143,48 @@ def laptop() -> RunConfig:
     )
 
 
+SIZES: dict[str, dict[str, int]] = {
+    "tiny": {"num_layers": 4, "d_model": 128, "d_ff": 256, "num_heads": 4},
+    "small": {"num_layers": 4, "d_model": 192, "d_ff": 768, "num_heads": 6},
+    "compact": {"num_layers": 4, "d_model": 256, "d_ff": 1024, "num_heads": 8},
+    "medium": {"num_layers": 5, "d_model": 384, "d_ff": 1536, "num_heads": 6},
+    "base": {"num_layers": 6, "d_model": 512, "d_ff": 2048, "num_heads": 8},
+    "big": {"num_layers": 6, "d_model": 1024, "d_ff": 4096, "num_heads": 16},
+}
+"""Name of a size -> settings of the model, smallest first; `train --budget` takes one of them."""
+
+
+def modern(size: str) -> RunConfig:
+    """A model of one of the `SIZES`, and what has been found better than the paper's recipe since.
+
+    Normalisation comes before the sub-layers, and the learning rate falls in a straight line to 0 at the end
+    of the run (docs/experiments/budget.md).
+    """
+    return base().replace(
+        model={"norm": "pre", "dropout": 0.2, **SIZES[size]},
+        training={"schedule": "linear_decay", "batch_tokens": 2_048},
+        search={"beam_size": 5},
+    )
+
+
+def compact() -> RunConfig:
+    """About 10 million parameters: for some hundred thousand pairs and a night on two cores."""
+    return modern("compact").replace(
+        model=_vocabularies(8_000),
+        data={"vocab_size": 8_000},
+        training={"batch_tokens": 4_096, "num_steps": 30_000, **warm_up(3_000, highest=1.8e-3, d_model=256)},
+    )
+
+
+def medium() -> RunConfig:
+    """About 25 million parameters: for a million pairs and days on two cores, or an hour on a GPU."""
+    return modern("medium").replace(
+        model={"dropout": 0.1, **_vocabularies(16_000)},
+        data={"vocab_size": 16_000},
+        training={"batch_tokens": 8_192, "num_steps": 40_000, **warm_up(4_000, highest=1.2e-3, d_model=384)},
+    )
+
+
 def recurrent_gnmt() -> RunConfig:
     """GNMT for English-German (Wu et al. 2016): 8 layers of 1,024 units, 32,000 word-pieces, alpha 0.2.
 
@@ -205,6 +248,14 @@ def experts() -> RunConfig:
     )
 
 
+def warm_up(steps: int, *, highest: float, d_model: int) -> dict[str, float]:
+    """The settings of a warm-up that ends at the `highest` learning rate, by equation 3."""
+    return {
+        "warmup_steps": steps,
+        "learning_rate_factor": float(f"{highest * math.sqrt(steps * d_model):.3g}"),
+    }
+
+
 def _vocabularies(size: int) -> dict[str, int]:
     return {"source_vocab_size": size, "target_vocab_size": size}
 
@@ -218,7 +269,7 @@ def _table3(label_smoothing: float = 0.1, **model: object) -> Callable[[], RunCo
 
 _OF_PAPER = base, base_en_fr, big, big_en_fr, parsing_semi, parsing_wsj
 _RIVALS = bytenet, convolutional_convs2s, experts, recurrent_gnmt
-_OTHERS = demo, laptop, multi30k_tiny, parsing_tiny
+_OTHERS = compact, demo, laptop, medium, multi30k_tiny, parsing_tiny
 
 PRESETS: dict[str, Callable[[], RunConfig]] = {
     **dict(sorted((make.__name__, make) for make in (*_OF_PAPER, *_RIVALS, *_OTHERS))),
@@ -254,6 +305,11 @@ PRESETS: dict[str, Callable[[], RunConfig]] = {
 
 PAPER_PRESETS = [name for name, make in PRESETS.items() if make not in (*_OTHERS, *_RIVALS)]
 """Presets that the paper describes, base first."""
+
+
+def purpose_of(name: str) -> str:
+    """The preset in one line; "" for the rows of Table 3."""
+    return (PRESETS[name].__doc__ or "").partition("\n")[0]
 
 
 def preset(name: str) -> RunConfig:

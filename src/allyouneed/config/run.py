@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 import tomli_w
 from pydantic import Field, PositiveFloat, model_validator
 
-from allyouneed.config.model import Entries, ModelConfig, Positions, Probability
+from allyouneed.config.model import ModelConfig, Positions, Probability
 from allyouneed.config.settings import Config, line_of, read_toml, toml_value
 from allyouneed.errors import UsageError
+from allyouneed.symbols import MAX_ENTRIES
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
 DecodingPrecision = Literal["float32", "bfloat16", "int8"]
@@ -32,8 +33,8 @@ class DataConfig(Config):
     tokenizer: Literal["bpe", "wordpiece", "byte", "sentencepiece", "words"] = "bpe"
     """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, plain bytes, or SentencePiece's
     unigrams; for parsing also words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
-    vocab_size: Entries = 37_000
-    """Entries of each vocabulary, control symbols included."""
+    vocab_size: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = 37_000
+    """Entries of each vocabulary, control symbols included; 0: 500 to 32,000, by the number of pairs."""
     joint_vocabulary: bool = True
     """Share one vocabulary between both languages, as the paper does for English-German."""
     vocab_sample_bytes: Annotated[int, Field(ge=0, le=10**12)] = 4 * 2**20
@@ -81,8 +82,9 @@ class TrainingConfig(Config):
     """Number of updates in the whole run (5.2)."""
     optimizer: Literal["adam"] = "adam"
     """Optimizer (5.3)."""
-    schedule: Literal["inverse_square_root"] = "inverse_square_root"
-    """Schedule of the learning rate: equation 3 (5.3)."""
+    schedule: Literal["inverse_square_root", "linear_decay"] = "inverse_square_root"
+    """Schedule of the learning rate: equation 3 (5.3), or its warm-up and then a straight line that reaches 0
+    after `num_steps`."""
     learning_rate_factor: PositiveFloat = 1.0
     """Factor in front of equation 3."""
     warmup_steps: Count = 4_000
@@ -101,6 +103,11 @@ class TrainingConfig(Config):
     """Budget of FLOPs in matrix products, over all updates; the run ends when it is spent."""
     budget_seconds: PositiveFloat | None = None
     """Budget of wall time in seconds, validations and checkpoints included; the run ends when it is spent."""
+    planned_seconds: PositiveFloat | None = None
+    """Wall time in seconds that `num_steps` was chosen for, as by `train --budget`. A run that would miss
+    it moves its end, once, at a checkpoint."""
+    moved_end: Annotated[tuple[Count, ...], Field(strict=False, max_length=2)] = ()
+    """The update at which the end of a planned run was moved, and `num_steps` before; recorded by the run."""
     # Deviation: 6.1 saves every ten minutes; on other hardware that would average another part of the run.
     checkpoint_every_steps: Count | None = 1_500
     """Updates between the checkpoints that `average` uses; the default is ten minutes of the paper's base
@@ -117,8 +124,9 @@ class TrainingConfig(Config):
     """Validations without improvement after which training stops; default: never."""
     # Deviation: the paper's products were in float32; see docs/paper.md.
     precision: Precision = "auto"
-    """Precision of matrix products; "auto": bfloat16 if the hardware supports it. "tf32", for NVIDIA GPUs,
-    is float32 whose factors are rounded to 10 bits. Weights stay float32."""
+    """Precision of matrix products; "auto": bfloat16 on GPUs that have it, and on CPUs that multiply it
+    faster, which is timed. "tf32", for NVIDIA GPUs, is float32 whose factors are rounded to 10 bits. Weights
+    stay float32."""
     threads_share: Literal["micro_batches", "operations"] = "micro_batches"
     """Work that the threads of a CPU share: micro-batches, each computed by one of them, or every operation.
     Threads that share operations often wait for each other, which is slow on a busy machine."""
@@ -166,6 +174,10 @@ class TrainingConfig(Config):
             )
         if self.packed_tokens is not None and self.sharded:
             raise ValueError("the micro-batches of a sharded model are not packed; leave out packed_tokens")
+        if len(self.moved_end) == 1:
+            raise ValueError("moved_end is an update and a number of updates, or empty")
+        if self.schedule == "inverse_square_root" and (self.planned_seconds or self.moved_end):
+            raise ValueError("planned_seconds and moved_end are for schedules that end; take linear_decay")
         if self.frozen and self.sharded:
             raise ValueError("frozen parameters cannot be sharded; leave out frozen or sharded")
         return self

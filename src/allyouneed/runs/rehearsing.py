@@ -2,8 +2,7 @@
 
 import math
 import shutil
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import accumulate, islice, takewhile
@@ -16,25 +15,20 @@ import torch
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Indices, PlannedBatch, padding_share
 from allyouneed.data.store import PairStore
-from allyouneed.errors import counted, duration
 from allyouneed.explorer.text_tables import figure, megabytes
-from allyouneed.hardware.machine import matmul_peak, wait_for
+from allyouneed.hardware.machine import matmul_peak
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs.pace import about, timed_updates, updates_of
 from allyouneed.runs.run_configuration import completed, run_config, training_pairs
 from allyouneed.runs.starting import require_run, require_state
 from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
 from allyouneed.training.accumulation import Say
-from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
-from allyouneed.training.learner import Learner
 from allyouneed.training.optimizer import warm_up_remark
 from allyouneed.training.trainer import Schedule, schedule_of
 
-_WARM_UP_SECONDS = 5.0
-_WARM_UP_UPDATES = 5
-_MOST_WARM_UP_SECONDS = 60.0
 _FLOAT_BYTES = 4
 
 
@@ -195,35 +189,14 @@ def _speed(
     config: RunConfig, store: PairStore, schedule: Schedule, longest: Indices, device: torch.device, say: Say
 ) -> Speed:
     peak = matmul_peak(device, config.training.precision)
-    learner, first = Learner(config, store, device, Processes(), say), next(schedule.batches_from(0))
-
-    def update(batch: PlannedBatch) -> None:
-        learner.update(batch, 1, lambda: 0)
-        wait_for(device)
-
+    update, first = updates_of(config, store, device, say), next(schedule.batches_from(0))
     # The largest micro-batch takes the most memory, and several threads compute several at once.
     micro_batches = [longest] * len(first.micro_batches)
     update(PlannedBatch(first.position, micro_batches, first.num_target_tokens))
-    # New shapes take longer, so the same updates are computed once more to be timed.
-    batches = list(_for_some_seconds(update, schedule))
-    began = time.monotonic()
-    for batch in batches:
-        update(batch)
-    seconds = time.monotonic() - began
+    batches, seconds = timed_updates(update, schedule)
     tokens = sum(batch.num_target_tokens for batch in batches)
     flops = sum(batch_flops(config.model, store, batch) for batch in batches)
     return Speed(len(batches), tokens / seconds, peak, flops / seconds / peak, memory_bytes(device))
-
-
-def _for_some_seconds(update: Callable[[PlannedBatch], None], schedule: Schedule) -> Iterator[PlannedBatch]:
-    """Compute the first updates of the run for some seconds, several unless they are slow; yield each."""
-    began = time.monotonic()
-    for number, batch in enumerate(schedule.batches_from(0), start=1):
-        update(batch)
-        yield batch
-        seconds = time.monotonic() - began
-        if seconds > (_WARM_UP_SECONDS if number >= _WARM_UP_UPDATES else _MOST_WARM_UP_SECONDS):
-            return
 
 
 def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
@@ -240,10 +213,6 @@ def _disk(directory: RunDirectory, config: RunConfig, parameters: int) -> Disk:
     return Disk(checkpoint, state, most, free)
 
 
-_UNITS = {"days": 86_400, "hours": 3_600, "minutes": 60}
-_LONG_SECONDS = 1e10
-
-
 def as_json(found: Rehearsal) -> dict[str, Any]:
     """One JSON object, without the configuration, which a run keeps in `config.toml`."""
     training = ("precision", "batch_tokens", "micro_batch_tokens")
@@ -255,14 +224,6 @@ def as_json(found: Rehearsal) -> dict[str, Any]:
         **{name: getattr(found, name) for name in own},
         **{name: asdict(getattr(found, name)) for name in ("epoch", "speed", "disk")},
     }
-
-
-def about(seconds: float) -> str:
-    """An estimated time in two digits, such as `about 6.5 hours`."""
-    if seconds >= _LONG_SECONDS:
-        return duration(seconds)
-    unit, size = next((pair for pair in _UNITS.items() if seconds >= 1.5 * pair[1]), ("seconds", 1))
-    return f"about {counted(float(f'{seconds / size:.2g}'), unit=unit)}"
 
 
 _figure = partial(figure, name_width=20)

@@ -58,7 +58,8 @@ rounding and the dropout masks of compiled code. The contents of a model and of 
 are compared."""
 
 _CHOSEN_AT_THE_START = {
-    *("precision", "micro_batch_tokens", "packed_tokens", "init_from", "init_sha256", "block_pairs")
+    *("precision", "micro_batch_tokens", "packed_tokens", "init_from", "init_sha256", "block_pairs"),
+    *("planned_seconds", "moved_end"),
 }
 """Training settings whose default leaves them as they were chosen when the run started."""
 
@@ -207,12 +208,14 @@ def _require_same_start(run: Path, recorded: RunConfig, given: RunConfig, prepar
 
 def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
     old, new = recorded.model_dump(), given.model_dump()
+    # Before its end, no other schedule depends on it.
+    may_change = _MAY_CHANGE - ({"num_steps"} if recorded.training.schedule == "linear_decay" else set())
     changed = [
         f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "
         "leave it out to go on, or train a new run"
         for group in ("model", "training")
         for name, value in new[group].items()
-        if value != old[group][name] and name not in _MAY_CHANGE
+        if value != old[group][name] and name not in may_change
     ]
     if changed:
         raise UsageError(changed)

@@ -11,6 +11,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.errors import DiskError, ModelError, ResourceError, UsageError, UserError, is_out_of_memory
 from allyouneed.hardware.devices import usable_device
 from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.runs.budgeting import Budget
 from allyouneed.runs.initial_model import InitialModel
 from allyouneed.runs.run_configuration import run_config, training_pairs
 from allyouneed.storage.checkpoint import load_checkpoint
@@ -29,7 +30,7 @@ from allyouneed.training.trainer import Corpus, Report, Trainer
 def train(
     run: Path | str,
     data: Path | str,
-    config: RunConfig | None = None,
+    config: RunConfig | Budget | None = None,
     *,
     resume: bool = False,
     device: torch.device | str = "cpu",
@@ -43,7 +44,8 @@ def train(
     Args:
         run: The run directory, which is created; if it exists, `resume` must be set.
         data: A directory made by `prepare`.
-        config: The configuration; by default the run's own, or else the paper's preset for the task.
+        config: The configuration; by default the run's own, or else the paper's preset for the task. A budget
+            chooses one for a new run, whose last checkpoint is the model to use.
         resume: Resume from the last checkpoint; start if there is none; do nothing if all steps are done.
         device: Device to compute on.
         report: Receives every event of the log.
@@ -69,7 +71,8 @@ def train(
             require_run(directory, resume or (num_restarts() > 0 and directory.is_of_launcher()))
             stack.enter_context(directory.locked())
             require_state(directory)
-            return run_config(directory, config, prepared, device, processes.size).model_dump_json()
+            given = _decided(config, directory, prepared, device, processes.size, say)
+            return run_config(directory, given, prepared, device, processes.size).model_dump_json()
 
         complete = RunConfig.model_validate_json(processes.told_by_first(begin))
         watch = WarmUpWatch(directory.path, complete.training, say)
@@ -84,6 +87,22 @@ def train(
             return _train(trainer, watch) if processes.is_first else trainer.train()
 
         return train_and_forget()
+
+
+def _decided(
+    config: RunConfig | Budget | None,
+    directory: RunDirectory,
+    prepared: PreparedData,
+    device: torch.device,
+    num_processes: int,
+    say: Callable[[str], None],
+) -> RunConfig | None:
+    """What was asked for; of a budget, what it chooses for a new run, while an old one keeps its own."""
+    if not isinstance(config, Budget):
+        return config
+    if directory.config.is_file():
+        return None
+    return config.config(prepared, device, num_processes, lambda line: say(f"{directory.path}: {line}"))
 
 
 def _trainer(

@@ -54,7 +54,7 @@ class Learner:
         *,
         draw: bool = True,
     ) -> None:
-        self._config, self._store, self._processes, self._say = config, store, processes, say
+        self.config, self._store, self._processes, self._say = config, store, processes, say
         keep_freed_memory()
         seed_generators(config.training.seed, 0, 0)
         # Shards compute only together: all processes run equally many micro-batches, or none.
@@ -95,14 +95,14 @@ class Learner:
         """
         if self._in_step and (stopped_by := self._processes.most(reason_to_stop())):
             return stopped_by
-        with products_in(self._config.training.precision):
+        with products_in(self.config.training.precision):
             complete = self._accumulation.add_up(
                 planned, step, lambda: not self._in_step and reason_to_stop() > 0, in_step=self._in_step
             )
         if not self._in_step and (stopped_by := self._processes.most(0 if complete else reason_to_stop())):
             return stopped_by
         gradients = self._spread.add_up()
-        self._spread.optimizer.param_groups[0]["lr"] = learning_rate(step, self._config)
+        self._spread.optimizer.param_groups[0]["lr"] = learning_rate(step, self.config)
         self._watch.update(gradients, step)
         return 0
 
@@ -127,7 +127,7 @@ class Learner:
 
     def _give_up(self, planned: PlannedBatch, step: int) -> None:
         try:
-            where = _locate_non_finite(self.model, self._store, self._config.training, planned, step)
+            where = _locate_non_finite(self.model, self._store, self.config.training, planned, step)
         except (MemoryError, RuntimeError) as error:
             if not is_out_of_memory(error):
                 raise

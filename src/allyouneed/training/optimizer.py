@@ -48,8 +48,23 @@ def inverse_square_root(step: int, d_model: int, config: TrainingConfig) -> floa
     return float(factor * d_model**-0.5 * min(step**-0.5, step * warmup_steps**-1.5))
 
 
+def linear_decay(step: int, d_model: int, config: TrainingConfig) -> float:
+    """The warm-up of equation 3, then a straight line from its peak to 0 at the end of the run.
+
+    Where a late run has moved its end, another line leads from there to 0.
+    """
+    moved_at, num_steps = config.moved_end or (config.num_steps, config.num_steps)
+    warmup_steps = min(config.warmup_steps, num_steps)
+    rate = inverse_square_root(min(step, warmup_steps), d_model, config)
+    rate *= min(1.0, (num_steps + 1 - min(step, moved_at)) / (num_steps + 1 - warmup_steps))
+    if step > moved_at:
+        rate *= (config.num_steps + 1 - step) / (config.num_steps + 1 - moved_at)
+    return rate
+
+
 SCHEDULES: Mapping[str, Callable[[int, int, TrainingConfig], float]] = {
-    "inverse_square_root": inverse_square_root
+    "inverse_square_root": inverse_square_root,
+    "linear_decay": linear_decay,
 }
 """`TrainingConfig.schedule` -> learning rate of a step, from 1, of a model of width `d_model`."""
 
@@ -118,15 +133,22 @@ def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def warm_up_remark(training: TrainingConfig, num_updates: float) -> str:
-    """Advice for a warm-up that takes more than two fifths of a run of so many updates; else "".
+def fitting_warm_up(training: TrainingConfig, num_updates: float) -> tuple[int, float] | None:
+    """Warm-up and factor for a run of so many updates, if the given warm-up takes more than two fifths of it.
 
-    The proposed warm-up is a fifth of the run, and the proposed factor keeps the peak of the learning rate.
+    The warm-up is then a fifth of the run, and the factor keeps the peak of the learning rate.
     """
     if num_updates >= _LEAST_WARM_UPS * training.warmup_steps:
-        return ""
+        return None
     fitting = max(1, int(num_updates / 5))
-    factor = training.learning_rate_factor * math.sqrt(fitting / training.warmup_steps)
+    return fitting, training.learning_rate_factor * math.sqrt(fitting / training.warmup_steps)
+
+
+def warm_up_remark(training: TrainingConfig, num_updates: float) -> str:
+    """Advice for a warm-up that takes more than two fifths of a run of so many updates; else ""."""
+    if (found := fitting_warm_up(training, num_updates)) is None:
+        return ""
+    fitting, factor = found
     return (
         f"training.warmup_steps = {training.warmup_steps:,} is too long for a run of "
         f"{counted(round(num_updates), unit='updates')}; train longer, or train a new run with "

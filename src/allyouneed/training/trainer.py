@@ -5,7 +5,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -19,8 +19,10 @@ from allyouneed.hardware.machine import environment, measured_peak
 from allyouneed.hardware.memory import memory_bytes
 from allyouneed.model.dropout import evaluation_mode
 from allyouneed.storage.checkpoint import Attachments
+from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, RunLog
+from allyouneed.training.deadline import MOST_EPOCHS, Deadline
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
@@ -100,7 +102,7 @@ class Trainer:
         self._saves = Saves(run, config, corpus.tokenizers, facts)
         self.best = Best(convention=validation.convention)
         self._cost = CostMeter(device, self.processes.size)
-        self._saved_at = time.monotonic()
+        self._saved_at, self._deadline = time.monotonic(), Deadline()
         # A batch system may signal both the launcher, which passes the signal on, and each process.
         self._stop = StopSignals(ignore_repeated=self.processes.size > 1)
         self._log: RunLog | None = None
@@ -286,10 +288,32 @@ class Trainer:
         with evaluation_mode(self.model.modules()):
             return {"loss": loss, "perplexity": perplexity_of(loss), **self._validation.scores(self.model)}
 
+    def _keep_deadline(self) -> None:
+        """Move the end of the run, once, if it would miss its time."""
+        seconds, before = self._cost.read()["seconds"] or 0.0, self.config.training
+        most_steps = MOST_EPOCHS * self.schedule.num_batches
+        end = self._deadline.fitting_end(self.step, seconds, before, most_steps)
+        end = int(self.processes.told_by_first(lambda: str(end)))
+        if end == before.num_steps:
+            return
+        self.config = self.config.replace(
+            training={"num_steps": end, "moved_end": (self.step, before.num_steps)}
+        )
+        self._learner.config, self._saves = self.config, replace(self._saves, config=self.config)
+        if self.processes.is_first:
+            write_text(self.run.config, self.config.to_toml())
+        pace, rate = ("slower", "faster") if end < before.num_steps else ("faster", "more slowly")
+        self._notice(
+            f"{pace} than planned: the run ends after {end:,} updates instead of {before.num_steps:,}, "
+            f"and the learning rate falls {rate}"
+        )
+
     def _save(self) -> None:
         self._learner.require_finite(self._planned)
         self._learner.require_same_weights(self.step)
         self._learner.gather()
+        if self.config.training.planned_seconds is not None:
+            self._keep_deadline()
         self.processes.first_alone(self._save_now)
         self._saved_step, self._saved_at = self.step, time.monotonic()
 
@@ -318,6 +342,7 @@ class Trainer:
         self.best, self._validated_step = Best(**progress["best"]), progress["validated_step"]
         self._learner.restore(progress["skipped"])
         self._cost.restore(progress)
+        self._deadline = Deadline(self.step, self._cost.read()["seconds"] or 0.0)
 
     def _position(self, step: int) -> dict[str, Any]:
         return asdict(self.schedule.position(step))

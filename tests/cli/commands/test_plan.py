@@ -112,9 +112,12 @@ def test_the_configuration_of_a_run_can_be_planned_again(tmp_path: Path, capsys:
 
 def test_all_shows_every_preset_in_a_row(capsys: Capture) -> None:
     header, *rows = told(capsys, "--all", "--vocab-size", "40960").strip("\n").split("\n")
-    cells = {name: values for name, *values in (row.split() for row in rows)}
+    purposes = {name: PRESETS[name].__doc__ or "" for name in PRESETS}
+    assert all(row.split("  ")[-1] == purposes[row.split()[0]].partition("\n")[0] for row in rows[:4])
+    num_columns = len(header.split()) - 2
+    cells = {name: values for name, *values in (row.split()[: num_columns + 1] for row in rows)}
     assert list(cells) == list(PRESETS)
-    assert {len(values) for values in cells.values()} == {len(header.split()) - 1}
+    assert {len(values) for values in cells.values()} == {num_columns}
     assert cells["table3_dk_16"] == "6 512 2048 8 16 64 0.1 0.1 100000 40960 58.0 58 8.7e+17".split()  # noqa: SIM905
     assert cells["table3_learned_positions"][-2] == "-"
     assert list(object_told(capsys, "--all")) == list(PRESETS)

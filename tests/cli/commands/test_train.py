@@ -8,7 +8,7 @@ import pytest
 from tests.packages import require_packages
 
 from allyouneed.config.run import RunConfig
-from allyouneed.runs import rehearsing as rehearsal
+from allyouneed.runs import budgeting, pace
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 TINY = (
@@ -226,7 +226,7 @@ def test_tensorboard_is_written_beside_the_log(train: RunCommand, tmp_path: Path
 def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(
     train: RunCommand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "_WARM_UP_SECONDS", 0.1)
+    monkeypatch.setattr(pace, "_WARM_UP_SECONDS", 0.1)
     code, out, err = train("--steps", "70", "--dry-run")
     assert (code, err) == (0, "")
     rows = {line[:20].strip(): line[20:38].strip() for line in out.decode().split("\n")}
@@ -243,8 +243,8 @@ def test_a_dry_run_tells_what_would_be_done_and_writes_nothing(
 def test_a_dry_run_tells_of_a_warm_up_that_is_too_long(
     train: RunCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "_WARM_UP_SECONDS", 0.0)
-    out = train("--steps", "70", "--dry-run", "--set", "training.warmup_steps=29")[1].decode()
+    monkeypatch.setattr(pace, "_WARM_UP_SECONDS", 0.0)
+    out = train("--dry-run", "--set", "training.num_steps=70", "training.warmup_steps=29")[1].decode()
     assert (
         "\nwarm-up                             29  training.warmup_steps = 29 is too long for a run of 70"
         in out
@@ -451,3 +451,85 @@ def test_every_setting_of_a_recipe_that_contradicts_the_model_is_named(
     for setting in ("positions = concatenated", "decoder_start = zeros", "target_space = True"):
         assert f"error[E-USAGE]: model.{setting}: " in err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.fixture
+def budget(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> RunCommand:
+    """`allyouneed train` of a tiny model on the toy data, with a budget of few seconds."""
+    monkeypatch.setattr(budgeting, "_LEAST_SECONDS", 1.0)
+    run = tmp_path / "run"
+    return lambda *options: run_command("train", run, "--data", toy_data, "--set", *TINY[:-1], *options)
+
+
+def test_a_budget_ends_in_a_model_with_scores_and_advice(
+    budget: RunCommand, run_command: RunCommand, tmp_path: Path, toy_text: Path
+) -> None:
+    run, text = tmp_path / "run", toy_text / "valid"
+    tests = f"--test-source={text}.en", f"--test-reference={text}.toy"
+    code, out, err = budget("--budget", "4s", *tests)
+    assert code == 0
+    assert f"{run}: size: tiny" in err
+    assert f"{run}: learning rate: " in err
+    assert " would help most" in err
+    assert f"finished; translate with `allyouneed translate {run}`" in err
+    training = RunConfig.from_toml(run / "config.toml").training
+    assert (training.planned_seconds, training.schedule) == (4.0, "linear_decay")
+    assert (run / "latest").read_bytes().decode().strip() == f"step-{training.num_steps:08d}"
+    assert next(iter(json.loads((run / "test.json").read_bytes()))) in out.decode()
+    assert out.startswith(b"BLEU ")
+    assert run_command("translate", run, stdin=b"sun moon\n")[0] == 0
+    again = budget("--budget", "4s", "--resume", *tests)
+    assert (again[0], again[1]) == (0, out)
+    code, _, err = budget("--resume", "--steps", "100000")
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"began with training.num_steps = {training.num_steps}, now 100000 is given" in err
+    code, _, err = budget("--budget", "5s", "--resume")
+    assert code == 2
+    assert err == (
+        f"allyouneed: error[E-USAGE]: --budget: {run} was begun with a budget of 4 seconds; "
+        "leave --budget out, or train a new run\n"
+    )
+
+
+def test_a_budget_can_be_rehearsed(budget: RunCommand, tmp_path: Path) -> None:
+    code, out, err = budget("--budget", "2s", "--dry-run")
+    assert code == 0
+    assert b"\nupdates " in out
+    assert "size: tiny" in err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--budget", "60"], "'60' is no time; write 90s, 60m, 8h, 2d or 1w"),
+        (["--budget=-5m"], "'-5m' is no time"),
+        (["--budget", "0.5s"], "--budget: give 1 seconds or more"),
+        (["--budget", "4s", "--steps", "3"], "--steps, --minutes: the budget decides when the run ends"),
+        (
+            ["--budget", "4s", "--test-source", "a"],
+            "give both --test-source and --test-reference, or neither",
+        ),
+        (["--test-source", "a", "--test-reference", "b"], "--test-source: is for --budget"),
+    ],
+)
+def test_a_wrong_budget_is_told_in_one_line_before_a_run_is_made(
+    budget: RunCommand, tmp_path: Path, options: list[str], message: str
+) -> None:
+    code, out, err = budget(*options)
+    assert (code, out, err.count("\n")) == (2, b"", 1)
+    assert message in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_warm_up_follows_the_number_of_updates_unless_it_is_given(
+    train: RunCommand, tmp_path: Path
+) -> None:
+    assert train("--steps", "10")[0] == 0
+    training = RunConfig.from_toml(tmp_path / "run" / "config.toml").training
+    assert training.warmup_steps == 2
+    assert training.learning_rate_factor == pytest.approx((2 / 4_000) ** 0.5)
+    assert train("--steps", "12", "--resume")[0] == 0
+    assert RunConfig.from_toml(tmp_path / "run" / "config.toml").training.warmup_steps == 2

@@ -143,9 +143,13 @@ def _published_parameters(parameters: int, vocab_size: int, paper: "PublishedMod
 
 
 def _as_table(configs: "dict[str, RunConfig]", costs: "dict[str, Cost]") -> str:
-    """The columns of Table 3, then vocabulary, millions of parameters here and in the paper, FLOPs."""
+    """The columns of Table 3, then vocabulary, parameters here and in the paper, FLOPs, and the purpose."""
+    from allyouneed.config.presets import purpose_of
+
     rows = {"preset": _TITLES, **{name: _cells(configs[name], costs[name]) for name in configs}}
-    return "\n".join(f"{name:<25}" + "".join(f"{cell:>9}" for cell in row) for name, row in rows.items())
+    purposes = {"preset": "for", **{name: purpose_of(name) for name in configs}}
+    lines = (f"{name:<25}" + "".join(f"{cell:>9}" for cell in row) for name, row in rows.items())
+    return "\n".join(f"{line}  {purposes[name]}".rstrip() for name, line in zip(rows, lines, strict=True))
 
 
 def _cells(config: "RunConfig", found: "Cost") -> list[str]:

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from allyouneed.cli.run_length import Length, TestOptions, print_scores
 from allyouneed.cli.run_reporter import run_reporter
 from allyouneed.cli.shared_options import (
-    AtLeastOne,
     ConfigurationOptions,
     ContinuationOptions,
     Device,
-    Positive,
     torch_device,
 )
 from allyouneed.config.environment import num_processes
@@ -21,6 +20,7 @@ from allyouneed.errors import UsageError, notice, talk
 
 if TYPE_CHECKING:
     from allyouneed.config.run import RunConfig
+    from allyouneed.runs.budgeting import Budget
 
 
 def train(
@@ -30,8 +30,8 @@ def train(
     data: Path,
     configuration: ConfigurationOptions = ConfigurationOptions(),
     continuation: ContinuationOptions = ContinuationOptions(),
-    steps: AtLeastOne | None = None,
-    minutes: Positive | None = None,
+    length: Length = Length(),
+    tests: TestOptions = TestOptions(),
     precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
     device: Device = "auto",
@@ -42,24 +42,24 @@ def train(
     """Train a Transformer on prepared data.
 
     ```
+    allyouneed train runs/best --data data --budget 60m
     allyouneed train runs/first --data data --preset laptop --minutes 12
-    allyouneed train runs/first --data data --resume --minutes 30
     allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
     allyouneed train runs/third --data data --preset big --dry-run
     allyouneed train runs/more --data more --init-from models/first --replay data --replay-share 0.2
     ```
 
-    The run directory holds checkpoints, a log (`log.jsonl`) and curves (`loss.png`, `bleu.png`). Stop the run
-    at any time and continue it with `--resume`; on a CPU, the result is the same, bit for bit.
+    RUN holds checkpoints, a log (`log.jsonl`) and curves (`loss.png`, `bleu.png`). Stop it at any time and
+    continue it with `--resume`; on a CPU, the result is the same, bit for bit.
 
     Args:
         run: The run directory.
         data: Data from `allyouneed prepare`.
         configuration: The configuration to train.
         continuation: The model to continue, and the data to replay.
-        steps: Number of updates of the whole run; short for `--set training.num_steps=N`.
-        minutes: Wall time of the whole run, in minutes; short for `--set training.budget_seconds=S`.
-        precision: Precision of matrix products; by default bfloat16 if the hardware supports it.
+        length: When the run ends.
+        tests: Held-out text to score the model of a budget with.
+        precision: Precision of matrix products; by default bfloat16 on hardware where it is faster.
         resume: Continue from the last checkpoint, or start if there is none.
         device: Device to compute on.
         tensorboard: Also write the curves for TensorBoard, into RUN/tensorboard.
@@ -67,7 +67,7 @@ def train(
         json_: With `--dry-run`, print one JSON object.
     """
     _check_rehearsal(dry_run, json_)
-    chosen = _chosen(run, data, configuration, continuation, _assigned(steps, minutes, precision))
+    texts, chosen = tests.texts(length), _chosen(run, data, configuration, continuation, length, precision)
     if dry_run:
         _print_rehearsal(run, data, chosen, resume, device, json_)
         return 0
@@ -78,7 +78,8 @@ def train(
     with run_reporter(run, tensorboard=tensorboard) as report:
         received = train_run(run, data, chosen, resume=resume, device=where, report=report, say=notice)
     if received is None:
-        _notice_end(run)
+        _notice_end(run, is_budgeted=length.budget is not None)
+        print_scores(run, texts, device)
         return 0
     notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
     return 128 + received
@@ -91,17 +92,7 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
-def _assigned(steps: int | None, minutes: float | None, precision: str | None) -> list[str]:
-    """The arguments of `--set` for the options that are short for them, of those that are given."""
-    values = {
-        "num_steps": steps,
-        "budget_seconds": minutes and 60 * minutes,
-        "precision": precision and f'"{precision}"',
-    }
-    return [f"training.{setting}={value}" for setting, value in values.items() if value is not None]
-
-
-def _notice_end(run: Path) -> None:
+def _notice_end(run: Path, *, is_budgeted: bool) -> None:
     """Report why training ended, its best checkpoint, and the next command."""
     if talk.quiet:  # also set in all processes of `torchrun` but the first, which may still be writing
         return
@@ -113,14 +104,25 @@ def _notice_end(run: Path) -> None:
         notice(f"{run}: best on the validation data: {directory.checkpoint(best)}")
     finished = ended["reason"] == "finished"
     how = "finished" if finished else f"stopped at step {ended['step']:,}, {ended['reason']}"
+    if is_budgeted:
+        from allyouneed.runs.budgeting import advice
+
+        notice(f"{run}: {how}; translate with `allyouneed translate {shlex.quote(str(run))}`")
+        if remark := advice(directory):
+            notice(f"{run}: {remark}")
+        return
     notice(f"{run}: {how}; make a model with `allyouneed average {shlex.quote(str(run))} --out MODEL`")
 
 
 def _print_rehearsal(
-    run: Path, data: Path, config: "RunConfig | None", resume: bool, device: Device, json_: bool
+    run: Path, data: Path, config: "RunConfig | Budget | None", resume: bool, device: Device, json_: bool
 ) -> None:
+    from allyouneed.preparation.prepared_data import PreparedData
+    from allyouneed.runs.budgeting import Budget
     from allyouneed.runs.rehearsing import as_json, as_text, rehearse
 
+    if isinstance(config, Budget):
+        config = config.config(PreparedData(data), torch_device(device), say=notice)
     found = rehearse(run, data, config, resume=resume, device=torch_device(device), say=notice)
     print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))
 
@@ -130,9 +132,36 @@ def _chosen(
     data: Path,
     options: ConfigurationOptions,
     continuation: ContinuationOptions,
+    length: Length,
+    precision: str | None,
+) -> "RunConfig | Budget | None":
+    """The configuration of a run, a budget that chooses it for a new run, or None if nothing is asked for."""
+    from allyouneed.config.run import RunConfig
+    from allyouneed.runs.budgeting import Budget
+
+    recorded, settings = run / "config.toml", length.settings()
+    if precision is not None:
+        settings.append(f'training.precision="{precision}"')
+    given = _given(run, data, options, continuation, settings)
+    if recorded.is_file():
+        if length.budget is not None:
+            length.require_same(run, RunConfig.from_toml(recorded))
+        return given
+    if length.budget is not None:
+        has_model = (options.preset, options.config, continuation.init_from) != (None, None, None)
+        return Budget(length.budget, given if has_model else None, [*(options.set_ or ()), *settings])
+    sets_warm_up = options.config or any("warmup_steps" in each for each in options.set_ or ())
+    return given if given is None or sets_warm_up else length.fitted(given)
+
+
+def _given(
+    run: Path,
+    data: Path,
+    options: ConfigurationOptions,
+    continuation: ContinuationOptions,
     settings: Sequence[str],
 ) -> "RunConfig | None":
-    """The requested configuration, or None if no option is given, so that an existing run keeps its own."""
+    """The configuration in these options; None if none is given, so that an existing run keeps its own."""
     from allyouneed.config.presets import preset
     from allyouneed.config.run import RunConfig
     from allyouneed.preparation.prepared_data import PreparedData
