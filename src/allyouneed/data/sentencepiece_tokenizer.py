@@ -107,7 +107,7 @@ class SentencePieceTokenizer(Tokenizer):
         return cls.from_model(model, description["pieces"])
 
     @classmethod
-    def learn(cls, lines: Iterable[str], vocab_size: int, or_else: str = "") -> Self:
+    def learn(cls, lines: Iterable[str], vocab_size: int, or_else: str | None = "") -> Self:
         """Learn a unigram vocabulary with byte fallback; the same lines give the same vocabulary.
 
         The arguments are those of `Tokenizer.train`.
@@ -129,12 +129,13 @@ class SentencePieceTokenizer(Tokenizer):
                 **{"bos_id": -1, "eos_id": -1, "pad_id": -1, "unk_id": 0},
                 num_threads=_LEARNING_THREADS,
                 max_sentence_length=1 << 20,
+                hard_vocab_limit=or_else is not None,
                 minloglevel=3,
             )
         except RuntimeError as error:
             if raised:
                 raise raised[0] from None
-            raise _wrong_size(error, vocab_size, num_others, or_else) from None
+            raise _wrong_size(error, vocab_size, num_others, or_else or "") from None
         return cls.from_model(written.getvalue())
 
     def save(self, path: "Path") -> None:

@@ -60,14 +60,17 @@ class Tokenizer:
         self._line_end = library.token_to_id(BYTE_NAMES[ord("\n")])
 
     @classmethod
-    def train(cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int, or_else: str = "") -> Self:
+    def train(
+        cls, lines: Iterable[str], kind: TokenizerKind, vocab_size: int, or_else: str | None = ""
+    ) -> Self:
         """Learn a vocabulary. The same lines give the same vocabulary with any number of threads.
 
         Args:
             lines: Text, in both languages for a joint vocabulary. "byte" does not read it.
             kind: "bpe", "wordpiece" (the same pieces, applied longest first) or "byte".
             vocab_size: Number of entries, including control symbols and bytes; "byte" always has 261.
-            or_else: End of the message if the text gives too few entries: another remedy for the user.
+            or_else: End of the message if the text gives too few entries: another remedy for the user. None
+                takes as many as it gives.
 
         Raises:
             UsageError: `vocab_size` is below 261, or above the largest size possible, which the error names.
@@ -88,7 +91,7 @@ class Tokenizer:
             special_tokens=[*smallest_vocabulary()],  # for their place only: the bare model is taken
         )
         trained.train_from_iterator(lines, trainer=trainer)
-        if (largest := trained.get_vocab_size()) < vocab_size:
+        if (largest := trained.get_vocab_size()) < vocab_size and or_else is not None:
             raise UsageError(
                 f"vocabulary size {vocab_size}: this text has only {largest} sub-words that occur "
                 f"{_MIN_FREQUENCY} times or more; use vocab_size {largest} or less{or_else}",

@@ -61,8 +61,7 @@ def prepare(
         config: Tokeniser and limits; by default the paper's, or those of the model `tokenizer_from`.
         say: Receives messages, line by line: what was sampled, read and dropped, and what becomes of the work
             of a killed process, which is gone on with or removed.
-        tokenizer_from: A model whose units are taken instead of learning others, so that training on the data
-            can continue it.
+        tokenizer_from: A model whose units are taken, so that training on the data can continue it.
         num_workers: Number of further processes for a large corpus, by default one for each core, up to 16;
             or a Ray cluster, whose processes are used.
         watch: Shows the progress of each phase.
@@ -76,7 +75,7 @@ def prepare(
     """
     require_free(directory := Path(directory))
     model = None if tokenizer_from is None else _model(tokenizer_from)
-    config = config or (model.config.data if model else DataConfig())
+    config = config or (model.config.data if model else DataConfig(vocab_size=0))
     if model:
         model.require_tokenizers_of(config)
     task = task_named(config.task)
@@ -97,9 +96,9 @@ def prepare(
                 reports["valid"] = _encode_validation(aside, valid, encoder, config, advance)
         _require_unchanged(versions)
         tell(reports, task.examples, say)
-        contents = json.dumps({part: report.to_dict() for part, report in reports.items()}, indent=1)
-        (aside / REPORT).write_bytes(contents.encode())
-        facts |= _facts(aside, config, units)
+        told = {part: report.to_dict() for part, report in reports.items()}
+        (aside / REPORT).write_bytes(json.dumps(told, indent=1).encode())
+        facts |= _facts(aside, config.replace(vocab_size=config.vocab_size or max(begun.vocab_sizes)), units)
     return PreparedData(directory)
 
 

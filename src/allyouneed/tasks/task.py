@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from allyouneed.training.meters import Validation
 
 _TOLD_EVERY = 4_096
+_VOCABULARIES = {1_000: 500, 5_000: 1_000, 20_000: 2_000, 80_000: 4_000, 320_000: 8_000, 1_280_000: 16_000}
+"""Number of examples -> size of a vocabulary that suits fewer of them."""
+_LARGEST_VOCABULARY = 32_000
 SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"
 
@@ -59,7 +63,7 @@ class TrainingText:
         return sampled_lines(partial(self._texts, *sides), self.config.vocab_sample_bytes, self._tell)
 
     def learn_tokenizer(self, *sides: str) -> Tokenizer:
-        """One sub-word vocabulary for these sides.
+        """One sub-word vocabulary for these sides, of a size that suits the text if none is set.
 
         Raises:
             UsageError: The text has fewer sub-words than the requested vocabulary size.
@@ -69,12 +73,21 @@ class TrainingText:
         assert config.tokenizer != "words"
         self._is_sampled = False
         lines = () if config.tokenizer == "byte" else self.sampled_lines(*sides)
-        or_else = ", or a larger vocab_sample_bytes" if self._is_sampled else ""
+        or_else: str | None = ", or a larger vocab_sample_bytes" if self._is_sampled else ""
+        vocab_size = config.vocab_size
+        if not vocab_size and config.tokenizer != "byte":
+            vocab_size, or_else = self._fitting_size(), None
         if config.tokenizer == "sentencepiece":
             from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 
-            return SentencePieceTokenizer.learn(lines, config.vocab_size, or_else)
-        return Tokenizer.train(lines, config.tokenizer, config.vocab_size, or_else)
+            return SentencePieceTokenizer.learn(lines, vocab_size, or_else)
+        return Tokenizer.train(lines, config.tokenizer, vocab_size, or_else)
+
+    def _fitting_size(self) -> int:
+        """The size of a vocabulary that suits the number of examples."""
+        pairs = clean_pairs(self._files.read(report := CleaningReport()), self._files.limits, report)
+        number = sum(1 for _ in islice(pairs, max(_VOCABULARIES)))
+        return next((size for most, size in _VOCABULARIES.items() if number < most), _LARGEST_VOCABULARY)
 
     def _texts(self, *sides: str) -> Iterator[Texts]:
         self.report = CleaningReport()

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.preparation.preparing import prepare as prepare_data
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 
@@ -55,6 +57,21 @@ def test_every_option_is_recorded(prepare: RunCommand, tmp_path: Path) -> None:
     )
 
 
+def test_a_vocabulary_fits_the_number_of_pairs_unless_its_size_is_given(
+    prepare: RunCommand, tmp_path: Path, toy_text: Path
+) -> None:
+    assert prepare()[0] == 0
+    data = PreparedData(tmp_path / "data")
+    assert 261 < data.config.vocab_size == data.source_vocab_size < 500  # all there is; 500 would fit
+    many = tmp_path / "many.tsv"
+    lines = (f"{number:x} or {number * number:x}\t{number:o}\n" for number in range(5_000))
+    many.write_bytes("".join(lines).encode())
+    pairs = CorpusFiles(pairs=many)
+    assert prepare_data(tmp_path / "more", pairs).config.vocab_size == 2_000
+    told = prepare_data(tmp_path / "given", pairs, config=DataConfig(vocab_size=300))
+    assert told.config.vocab_size == 300
+
+
 def test_a_preset_says_what_is_not_given(prepare: RunCommand, tmp_path: Path) -> None:
     code, *_ = prepare("--preset", "big_en_fr", "--vocab-size", "280")
     assert code == 0
@@ -99,10 +116,6 @@ def test_several_files_and_pairs_are_read_one_after_the_other(
     [
         (["--vocab-size", "9000"], "vocabulary size 9000: this text has only "),
         (["--vocab-size", "260"], "use --vocab-size 261 or more"),
-        (
-            ["--vocab-size", "0"],
-            "--vocab-size: must be at least 1",
-        ),
         (
             ["--vocab-size", "1000001"],
             "--vocab-size: must be at most 1000000, not 1000001",

@@ -37,7 +37,8 @@ class DataOptions:
     symbols per word."""
     vocab_size: Whole | None = None
     """Entries of each vocabulary of text, including control symbols and bytes, up to 1,000,000: by default as
-    in the preset, 37,000 (the paper's), or 16,000 for parsing. A vocabulary of words may have fewer."""
+    in the preset, or without one from 500 to 32,000 by the number of pairs, or 16,000 for parsing. The
+    paper's, in preset `base`, has 37,000. A vocabulary of words may have fewer."""
     separate_vocabularies: bool = False
     """Learn one vocabulary per language instead of a joint one."""
     vocab_sample_bytes: Whole | None = None
@@ -169,6 +170,8 @@ def _defaults(
         settings = named_preset(preset or wanted.default_preset).data
         if not preset:
             settings = settings.replace(task=wanted.name)
+            if wanted.reads_pairs:
+                settings = settings.replace(vocab_size=0)
         elif task not in (None, settings.task):
             raise UsageError(
                 f"--preset {preset}: is for {settings.task}, not for {task}; take another preset"
