@@ -104,6 +104,50 @@ def toy_run(toy_data: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
+def toy_pairs(toy_text: Path) -> dict[str, Path]:
+    """Files of pairs of two toy languages, `train.fr`, `valid.de` and so on: reversed words with an o for
+    German, and words with an a for French."""
+    found = {}
+    for part in ("train", "valid"):
+        english, german = ((toy_text / f"{part}.{name}").read_bytes().decode() for name in ("en", "toy"))
+        french = english.replace(" ", "a ").replace("\n", "a\n")
+        for language, text in (("de", german), ("fr", french)):
+            pairs = zip(english.split("\n")[:-1], text.split("\n")[:-1], strict=True)
+            found[f"{part}.{language}"] = toy_text / f"{part}.en-{language}.tsv"
+            found[f"{part}.{language}"].write_bytes("".join(f"{a}\t{b}\n" for a, b in pairs).encode())
+    return found
+
+
+@pytest.fixture(scope="session")
+def multilingual_model(toy_pairs: dict[str, Path]) -> Path:
+    """A model that has learned to write both toy languages; not to be changed."""
+    from allyouneed import CorpusFiles, DataConfig, RunConfig, prepare, train
+    from allyouneed.data.directed_pairs import ReadingOrder
+
+    readings, folder = (ReadingOrder("en", "de"), ReadingOrder("en", "fr")), toy_pairs["train.de"].parent
+    corpus, held_out = (
+        CorpusFiles(
+            pairs=[toy_pairs[f"{part}.de"], toy_pairs[f"{part}.fr"]], readings=readings, drop_repeats=False
+        )
+        for part in ("train", "valid")
+    )
+    prepare(folder / "many", corpus, held_out, DataConfig(vocab_size=290))
+    config = RunConfig().replace(
+        model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
+        training={
+            "batch_tokens": 3200,
+            "micro_batch_tokens": 3200,
+            "num_steps": 160,
+            "warmup_steps": 60,
+            "learning_rate_factor": 0.6,
+            "precision": "float32",
+        },
+    )
+    train(folder / "many-run", folder / "many", config)
+    return folder / "many-run"
+
+
+@pytest.fixture(scope="session")
 def toy_model(toy_run: Path) -> Path:
     """The average of the toy run's last two checkpoints; not to be changed."""
     from allyouneed import average

@@ -5,6 +5,7 @@ import pytest
 from allyouneed.language_codes import (
     are_same,
     closest_code,
+    codes_of_direction,
     is_language_code,
     primary_language,
     standard_code,
@@ -29,6 +30,24 @@ def test_a_code_with_a_region_a_script_capitals_or_three_letters_means_its_langu
     language: str, codes: list[str]
 ) -> None:
     assert {primary_language(code) for code in codes} == {language}
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"),
+    [
+        ("en-de", ("en", "de")),
+        ("en-pt-BR", ("en", "pt-BR")),
+        ("zh-Hans-en", ("zh-Hans", "en")),
+        ("en-pt_BR", ("en", "pt_BR")),
+        ("en", None),
+        ("en-", None),
+        ("en-de-fr", None),
+        ("en-d", None),
+        ("en-\u00e4\u00f6", None),
+    ],
+)
+def test_a_direction_is_two_codes(name: str, codes: tuple[str, str] | None) -> None:
+    assert codes_of_direction(name) == codes
 
 
 @pytest.mark.parametrize("code", ["de", "DE", "pt-BR", "deu", "iw", "yue", "tlh", "zh_Hans", "sr-Latn-RS"])

@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+Direction = tuple[str, str]
+"""Codes of a source and a target language."""
+
 _THREE_LETTERS: Final = """
 aar:aa abk:ab ave:ae afr:af aka:ak amh:am arg:an ara:ar asm:as ava:av aym:ay aze:az bak:ba bel:be bul:bg
 bis:bi bam:bm ben:bn bod/tib:bo bre:br bos:bs cat:ca che:ce cha:ch cos:co cre:cr ces/cze:cs chu:cu chv:cv
@@ -36,6 +39,9 @@ _REGIONS_OF_SCRIPTS: Final = {
     **{"zh-cn": "zh-hans", "zh-sg": "zh-hans", "zh-hk": "zh-hant", "zh-mo": "zh-hant", "zh-tw": "zh-hant"},
 }
 _SPOKEN: Final = {"fil": "tl", "nb": "no", "sh": "sr"}
+_IN_DIRECTION: Final = re.compile(
+    r"[A-Za-z]{2,8}(_[A-Za-z0-9]+)*|[A-Za-z]{2,3}(-([A-Za-z]{4}|[A-Z]{2}|[0-9]{3}))+"
+)
 _USUAL_SCRIPTS: Final = {"zh": "hans"}
 """Script of a language whose code names none, where texts in another script are as usual."""
 _FAR: Final = 100
@@ -89,6 +95,16 @@ def standard_code(code: str) -> str:
     """The code of a language as BCP 47 spells it, such as "pt-BR" and "zh-Hant"."""
     language, *variants = language_parts(code)
     return "-".join([language, *(each.title() if _is_script(each) else each.upper() for each in variants)])
+
+
+def codes_of_direction(name: str) -> Direction | None:
+    """The codes in a name such as `en-de`, `en-pt_BR` or `zh-Hans-en`, as they are spelled there.
+
+    A variant follows "_", or "-" if it looks like one. None if the name is not that of one direction.
+    """
+    pairs = [(name[: dash.start()], name[dash.end() :]) for dash in re.finditer("-", name)]
+    fitting = [pair for pair in pairs if all(map(_IN_DIRECTION.fullmatch, pair))]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def distance(asked: str, served: str, *, is_source: bool = False) -> int | None:

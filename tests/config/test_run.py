@@ -62,6 +62,16 @@ def test_every_value_comes_back_from_toml_unchanged(
     assert RunConfig.from_toml(path) == config
 
 
+def test_directions_are_written_only_where_there_are_some(toml: Path) -> None:
+    assert "directions" not in RunConfig().to_toml()
+    assert "directions" not in DataConfig().model_dump()
+    of_many = RunConfig().replace(data={"directions": [["en", "de"], ["de", "en"]]})
+    toml.write_bytes(of_many.to_toml().encode())
+    assert RunConfig.from_toml(toml).data.directions == (("en", "de"), ("de", "en"))
+    [message] = refusal(toml, '[data]\ndirections = ["en-de"]\n')
+    assert message.endswith(": data.directions.0: must be a list, not 'en-de'")
+
+
 def test_what_a_file_leaves_out_keeps_its_value(toml: Path) -> None:
     toml.write_bytes(b"[training]\nwarmup_steps = 8000\n[model]\ndropout = 0\n")
     changed = PRESETS["big"]().with_toml(toml)

@@ -62,10 +62,11 @@ def test_what_the_model_does_not_know_may_be_an_entry_all_the_same() -> None:
         sentence_iterator=iter(LINES), model_writer=written, vocab_size=60, hard_vocab_limit=False
     )
     own = SentencePieceTokenizer.from_model(written.getvalue())
-    tokenizer = SentencePieceTokenizer.from_model(written.getvalue(), [*own.names[5:], "ß", "猫"])
+    tokenizer = SentencePieceTokenizer.from_model(written.getvalue(), [*own.names[5:], "ß", "猫", ">>猫<<"])
     names = [tokenizer.names[token] for token in tokenizer.encode("ß the 猫 犬")]
     assert names[:2] == ["▁", "ß"]
     assert names[-4:] == ["▁", "猫", "▁", "<unk>"]
+    assert tokenizer.encode("dog >>猫<<")[-1] == tokenizer.names.index("<unk>")  # symbols are no text
     assert tokenizer.encode("</s>") == own.encode("</s>")
     assert tokenizer.encode_batch(["ß", "the"]) == [tokenizer.encode("ß"), own.encode("the")]
 
@@ -120,22 +121,15 @@ def test_places_are_found(tokenizer: SentencePieceTokenizer) -> None:
     assert words[-1] is None  # the full stop belongs to no word
 
 
-def test_a_source_may_begin_with_the_symbol_of_a_language(tokenizer: SentencePieceTokenizer) -> None:
+def test_symbols_of_languages_are_entries_that_no_text_has(tokenizer: SentencePieceTokenizer) -> None:
     names = [*tokenizer.names[len(CONTROL_SYMBOLS) :], ">>fra<<", ">>zho_Hans<<"]
     of_many = SentencePieceTokenizer.from_model(tokenizer.model, names)
-    french, chinese = len(names) + len(CONTROL_SYMBOLS) - 2, len(names) + len(CONTROL_SYMBOLS) - 1
-    for text in TEXTS:
+    first = len(names) + len(CONTROL_SYMBOLS) - 2
+    assert of_many.languages == {">>fra<<": first, ">>zho_Hans<<": first + 1}
+    assert tokenizer.with_languages(["fra", "zho_Hans"]) == of_many
+    for text in [*TEXTS, ">>fra<< the old dog", "dog >>fra<<", ">>deu<< dog"]:
         assert of_many.encode(text) == tokenizer.encode(text)
-        assert of_many.encode(f">>fra<< {text}") == [french, *tokenizer.encode(text)]
-        assert of_many.encode(f">>zho_Hans<<{text}")[0] == chinese
-        assert of_many.encode(f">>fra<< {text}") != tokenizer.encode(f">>fra<< {text}")
-    text = ">>fra<< the old dog"
-    first, *others = of_many.offsets(text)
-    assert (first, len(others)) == ((0, 7), len(tokenizer.encode(text[7:])))
-    assert others == [(begin + 7, end + 7) for begin, end in tokenizer.offsets(text[7:])]
-    other = ">>deu<< dog"
-    assert of_many.encode(other) == tokenizer.encode(other)
-    assert of_many.encode("dog >>fra<<") == tokenizer.encode("dog >>fra<<")
+        assert of_many.offsets(text) == tokenizer.offsets(text)
 
 
 def test_bytes_that_are_no_text_become_replacements(tokenizer: SentencePieceTokenizer) -> None:

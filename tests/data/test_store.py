@@ -83,6 +83,11 @@ def test_gathered_sentences_equal_the_single_ones_padded(
         assert gathered.tolist() == [row + [0] * (longest - len(row)) for row in rows]
 
 
+def test_sentences_are_put_after_others_one_by_one() -> None:
+    found = Sentences.of([[3, 4], [], [5]]).after(Sentences.of([[7], [8, 9], []]))
+    assert (found.ids.tolist(), found.lengths.tolist()) == ([7, 3, 4, 8, 9, 5], [3, 2, 1])
+
+
 def test_the_files_are_those_of_the_format(directory: Path) -> None:
     assert sorted(path.name for path in directory.iterdir()) == [
         "header.json",

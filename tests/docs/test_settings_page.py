@@ -58,7 +58,7 @@ def _values(schema: Mapping[str, Any]) -> str:
         ]
         return " ".join(["integer" if schema["type"] == "integer" else "number", ", ".join(bounds)]).strip()
     if schema["type"] == "array":
-        return f"list of {_values(schema['items'])}"
+        return f"list of {_values(schema['items'])}" if "items" in schema else "pair of texts"
     return "text"
 
 

@@ -17,6 +17,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop import huggingface
 from allyouneed.interop.exporting import FORMATS, export_model
 from allyouneed.interop.huggingface import HuggingFaceModel
+from allyouneed.interop.importing import import_model
 from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -109,6 +110,19 @@ def test_no_text_becomes_a_control_symbol(random_model: RandomModel, tmp_path: P
     for text in ("</s>", "<s> a <pad>", "<sentinel><unk>", " </s>  ", ""):
         assert exported.encode(text) == ours.encode(text)
         assert exported.decode(ours.encode(text)) == text
+
+
+def test_symbols_of_languages_are_read_by_transformers_too(multilingual_model: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    export_model(multilingual_model, "huggingface", tmp_path / "out")
+    theirs, ours = AutoTokenizer.from_pretrained(tmp_path / "out"), load_translator(multilingual_model)
+    for text in (">>fr<< sun moon.", ">>de<<sun", ">>fr<< ..."):
+        assert theirs(text).input_ids[:-1] == ours.encode(text)
+    assert theirs("sun moon").input_ids[:-1] == ours.encode(">>fr<< sun moon")[1:]
+    import_model(tmp_path / "out", tmp_path / "back")
+    again = load_translator(tmp_path / "back", to="fr")
+    assert again.translate(TEXTS)[0].text == ours.translate(TEXTS, to="fr")[0].text
 
 
 def test_two_vocabularies_have_a_tokeniser_each(random_model: RandomModel, tmp_path: Path) -> None:

@@ -106,9 +106,13 @@ def test_models_of_several_languages_are_told_which_one_to_write(tmp_path: Path)
         import_model(path, model)
         ours = Tokenizer.load(model / "source_tokenizer.json")
         assert isinstance(ours, SentencePieceTokenizer)
-        for text in (">>fra<< the wolf sees", ">>por_BR<< sun.", "sun moon"):
+        translator = load_translator(model)
+        for text, to in ((">>fra<< the wolf sees", "fr"), (">>por_BR<< sun.", "pt-BR")):
             expected = theirs.convert_ids_to_tokens(theirs(text)["input_ids"][:-1])
-            assert [ours.names[token] for token in ours.encode(text)] == expected
+            assert [ours.names[token] for token in translator.encode(text)] == expected
+            assert translator.into(to).encode(text.split(" ", 1)[1]) == translator.encode(text)
+        expected = theirs.convert_ids_to_tokens(theirs("sun moon")["input_ids"][:-1])
+        assert [ours.names[token] for token in ours.encode("sun moon")] == expected
     export_model(tmp_path / "opus-imported", "huggingface", tmp_path / "out")
     back = MarianTokenizer.from_pretrained(tmp_path / "out", local_files_only=True)
     assert back.tokenize(">>fra<< sun") == theirs.tokenize(">>fra<< sun")

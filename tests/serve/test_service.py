@@ -445,13 +445,13 @@ def test_whatever_befalls_a_model_the_former_one_serves_and_the_next_is_taken(
     looks: list[str] = []
     told: list[str] = []
 
-    def look(model: ServedModel, device: str) -> ServedModel | None:
+    def look(model: ServedModel, device: str, others: list[ServedModel]) -> ServedModel | None:
         looks.append(str(len(looks)))
         if len(looks) == 20:
             raise MemoryError("no memory")
         if len(looks) == 40:
             shutil.copytree(toy_run / "checkpoints" / "step-00000120", path)
-        return newer(model, device)
+        return newer(model, device, others)
 
     monkeypatch.setattr(process, "newer", look)
     shutil.rmtree(path)

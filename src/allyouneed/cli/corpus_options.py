@@ -15,8 +15,11 @@ from allyouneed.errors import UsageError, notice
 if TYPE_CHECKING:
     from allyouneed.config.run import DataConfig
     from allyouneed.data.corpus import Reader
+    from allyouneed.data.corpus_files import CorpusFiles
+    from allyouneed.data.directed_pairs import ReadingOrder
     from allyouneed.data.public_corpora import PublicCorpus
     from allyouneed.data.tab_separated import Columns
+    from allyouneed.language_codes import Direction
     from allyouneed.tasks.task import Task
 
 
@@ -25,9 +28,10 @@ _FILES = (
     *("source", "target", "pairs", "valid_source", "valid_target", "valid_pairs"),
     *("trees", "valid_trees", "silver_trees"),
 )
+_OF_DIRECTIONS = "both_directions", "temperature"
 _OF_PAIRS = (
     *("corpus", "on_bad_line", "max_bad_share", "max_bytes", "drop_copies", "keep_repeats", "weights"),
-    *("columns", "score_column", "min_score", "languages"),
+    *("columns", "score_column", "min_score", "languages", *_OF_DIRECTIONS),
 )
 """Options that are not for trees."""
 
@@ -45,14 +49,20 @@ class CorpusOptions:
     """Its translation, line by line."""
     pairs: Files = ()
     """Lines of source TAB target, or translation memories (TMX), instead of `--source` and `--target` or in
-    addition to them. A TMX needs `--source-language` and `--target-language`."""
+    addition to them. A TMX needs `--source-language` and `--target-language`. For a model of several
+    directions, `en-de=FILE en-fr=FILE`: the languages of the first and the second column."""
     valid_source: Files = ()
     """Held-out source text, to validate with during training."""
     valid_target: Files = ()
     """Its translation, line by line."""
     valid_pairs: Files = ()
     """Lines of source TAB target, or translation memories, instead of `--valid-source` and `--valid-target`
-    or in addition to them."""
+    or in addition to them; `en-de=FILE` if `--pairs` are named."""
+    both_directions: bool = False
+    """Read each file of `--pairs en-de=FILE` and `--valid-pairs en-de=FILE` as de-en, too."""
+    temperature: Finite | None = None
+    """With several directions, repeat pairs of small ones until the shares of all are proportional to
+    size^(1/T), by default 5; 1 repeats nothing. Instead of `--weights`."""
     corpus: str | None = None
     """A corpus of the paper, `wmt14-en-de` or `wmt14-en-fr`, whose files are in `--from`, instead of the
     options above. The preset and the languages are then its own, and `--on-bad-line` is drop."""
@@ -103,6 +113,7 @@ class CorpusOptions:
             UsageError: Files are given that the task does not read.
         """
         from allyouneed.data.corpus_files import CorpusFiles
+        from allyouneed.data.directed_pairs import named_files
         from allyouneed.tasks.parsing.treebank import TreeFiles
 
         if not task.reads_pairs:
@@ -119,11 +130,14 @@ class CorpusOptions:
             return replace(train, **filters), replace(valid, max_bytes=self.max_bytes)
         of_both: dict[str, Any] = {"max_bad_share": share, "max_bytes": self.max_bytes}
         of_both |= {"source_language": config.source_language, "target_language": config.target_language}
-        train_pairs = CorpusFiles(self.source, self.target, self.pairs, columns=columns, **of_both | filters)
+        pairs, readings = named_files(self.pairs, both=self.both_directions)
+        of_train = {"pairs": pairs, "readings": readings, "columns": columns, **of_both, **filters}
+        train_pairs = self._tempered(CorpusFiles(self.source, self.target, **of_train))
         unscored = replace(columns, score=None, min_score=-math.inf)
-        valid_pairs = CorpusFiles(
-            self.valid_source, self.valid_target, self.valid_pairs, columns=unscored, **of_both
-        )
+        both = self.both_directions and bool(self.valid_pairs)
+        pairs, readings = named_files(self.valid_pairs, both=both)
+        of_valid = {"pairs": pairs, "readings": readings, "columns": unscored, **of_both}
+        valid_pairs = CorpusFiles(self.valid_source, self.valid_target, **of_valid)
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
         if not task.reads_pairs:
@@ -136,6 +150,24 @@ class CorpusOptions:
             )
         return train_pairs, valid_pairs
 
+    def _tempered(self, files: "CorpusFiles") -> "CorpusFiles":
+        """The files, with weights by `--temperature` if they have several directions and no `--weights`."""
+        from allyouneed.data.directed_pairs import TEMPERATURE
+
+        if self.weights or len(files.directions) < 2:
+            if self.temperature is not None:
+                raise UsageError("--temperature: is for several directions, without --weights; leave it out")
+            num_each = 1 + self.both_directions
+            return replace(files, weights=[weight for weight in self.weights for _ in range(num_each)])
+        files.require_usable()
+        temperature = TEMPERATURE if self.temperature is None else self.temperature
+        found = files.tempered(temperature)
+        if any(weight > 1 for weight in found.weights):
+            wanted = {"-".join(each): f"{n:.3g}" for (_, each), n in found.weights_by_file().items() if each}
+            told = ", ".join(f"{name} {weight}" for name, weight in wanted.items())
+            notice(f"--temperature {temperature:g} wants each pair so often: {told}")
+        return found
+
     def public_corpus(self) -> "PublicCorpus | None":
         """The corpus of `--corpus`, which has to be known, and given with its folder and no other files."""
         from allyouneed.data.public_corpora import public_corpus
@@ -145,7 +177,7 @@ class CorpusOptions:
                 raise UsageError("--from: belongs to --corpus; add it, or leave this out")
             return None
         found, own = public_corpus(self.corpus), asdict(self)
-        if others := [f"--{name.replace('_', '-')}" for name in _FILES if own[name]]:
+        if others := [f"--{name.replace('_', '-')}" for name in (*_FILES, *_OF_DIRECTIONS) if own[name]]:
             raise UsageError(
                 f"--corpus {self.corpus}: has files of its own; leave out {' and '.join(others)}"
             )
@@ -191,6 +223,23 @@ def read_held_out(
             "give --source and --reference, two line-aligned files, or --pairs, one file of both"
         )
     return tuple(read_aligned(source, *references))
+
+
+def read_directed(
+    files: Sequence[Path], readings: "Sequence[ReadingOrder]"
+) -> "dict[Direction, tuple[list[str], list[str]]]":
+    """Direction -> sources and targets of the files that are named after it."""
+    from allyouneed.data.corpus import CleaningReport
+    from allyouneed.data.corpus_files import CorpusFiles
+
+    given = CorpusFiles(pairs=files, readings=readings)
+    given.require_usable()
+    found: dict[Direction, tuple[list[str], list[str]]] = {each: ([], []) for each in given.directions}
+    for pair in given.read(CleaningReport()):
+        if pair.direction and not pair.dropped:
+            for side, text in zip(found[pair.direction], (pair.source, pair.target), strict=True):
+                side.append(text)
+    return found
 
 
 def read_pairs_for(model: Path, pairs: Path) -> tuple[list[str], list[str]]:

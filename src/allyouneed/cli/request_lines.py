@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 STANDARD_INPUT = "standard input"
-_KEYS = ("text", "id", "target_prefix")
+_KEYS = ("text", "id", "target_prefix", "to")
 
 
 def input_windows() -> Iterator[list[Line]]:
@@ -51,11 +51,11 @@ class PlainText:
         self._n_best, self._scores, self._alignments = n_best, scores or n_best is not None, alignments
         self.rows_per_line = n_best or 1
 
-    def read(self, line: Line, prefix: str) -> LineRequest:
-        """A request whose text is the line; `prefix` is for lines without a prefix of their own."""
+    def read(self, line: Line, prefix: str, to: str = "") -> LineRequest:
+        """A request whose text is the line, with a prefix, and the language to write."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
-        return LineRequest(TranslationRequest(line.number, line.text, prefix))
+        return LineRequest(TranslationRequest(line.number, line.text, prefix, to))
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
         """The text, with its score, or in a table; empty for a failure."""
@@ -77,12 +77,12 @@ class PlainText:
 
 
 class JsonLines:
-    """An object per line, with text, id and target_prefix, answered by `{"id": .., "translations": [..]}`."""
+    """An object per line, with text, id, target_prefix, to; answered by `{"id": .., "translations": ..}`."""
 
     rows_per_line = 1
 
-    def read(self, line: Line, prefix: str) -> LineRequest:
-        """A request with the object's text, prefix and id (any JSON); unknown keys are rejected."""
+    def read(self, line: Line, prefix: str, to: str = "") -> LineRequest:
+        """A request with the object's text, id (any JSON), prefix and language, by default the given ones."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
         echoed: dict[str, Any] = {}
@@ -94,7 +94,8 @@ class JsonLines:
             placed = DataError(f"{STANDARD_INPUT}:{line.number}: {error.messages[0]}", label=error.label)
             return LineRequest(Unread(line.number, placed), echoed)
         text, prefix = given["text"], given.get("target_prefix", prefix)
-        return LineRequest(TranslationRequest(line.number, text, prefix), echoed)
+        request = TranslationRequest(line.number, text, prefix, given.get("to", to))
+        return LineRequest(request, echoed)
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
         """The translations, best first (none if none is possible), or the label and message of the error."""
@@ -113,8 +114,9 @@ def _check_object(given: Mapping[str, Any]) -> None:
         raise DataError('"text" is missing or not a string', label="E-JSON")
     if unknown := [key for key in given if key not in _KEYS]:
         raise DataError(f"unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}", label="E-JSON")
-    if not isinstance(given.get("target_prefix", ""), str):
-        raise DataError('"target_prefix" is not a string', label="E-JSON")
+    for key in ("target_prefix", "to"):
+        if not isinstance(given.get(key, ""), str):
+            raise DataError(f'"{key}" is not a string', label="E-JSON")
 
 
 Format = PlainText | JsonLines

@@ -32,7 +32,10 @@ RECIPES: dict[str, Mapping[str, Mapping[str, Any]]] = {
 "released-later" its final defaults."""
 
 _NOT_PART_OF_IT = {
-    "data": {"max_tokens", "max_length_ratio", "vocab_sample_bytes", "source_language", "target_language"},
+    "data": {
+        *("max_tokens", "max_length_ratio", "vocab_sample_bytes"),
+        *("source_language", "target_language", "directions"),
+    },
     "model": {*("source_vocab_size", "target_vocab_size", "ids_per_word", "max_positions")},
     "training": {
         *("micro_batch_tokens", "keep_checkpoints", "validate_every_steps", "precision"),

@@ -1,5 +1,6 @@
 """The settings of a run: frozen, validated, saved as TOML. The defaults are the paper's base model."""
 
+import operator
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypedDict
@@ -10,6 +11,7 @@ from pydantic import Field, PositiveFloat, model_validator
 from allyouneed.config.model import ModelConfig, Positions, Probability
 from allyouneed.config.settings import Config, line_of, read_toml, toml_value
 from allyouneed.errors import UsageError
+from allyouneed.language_codes import Direction
 from allyouneed.symbols import MAX_ENTRIES
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16"]
@@ -54,6 +56,10 @@ class DataConfig(Config):
     """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""
     target_language: str = ""
     """Code of the target language, such as "de" or "zh"; BLEU counts the tokens of this language."""
+    directions: Annotated[
+        tuple[Annotated[Direction, Field(strict=False)], ...], Field(strict=False, exclude_if=operator.not_)
+    ] = ()
+    """Directions such as [["en", "de"], ["en", "fr"]] of a model of several; `prepare` sets them."""
     tags: Literal["normalised", "predicted", "endings", "words"] = "normalised"
     """Symbol of a word in a tree: the same for all words, its part of speech, its last letter, or its part of
     speech and the word itself."""

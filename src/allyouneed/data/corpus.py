@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from allyouneed.data.bad_lines import BadLines, different_length, empty_message
 from allyouneed.data.lines import LineCounts, is_blank
 from allyouneed.errors import DataError, UsageError
+from allyouneed.language_codes import Direction
 from allyouneed.storage.publish import disk_errors
 
 MAX_EXAMPLES = 5
@@ -48,6 +49,8 @@ class Pair(NamedTuple):
     file: str
     dropped: DropReason | None = None
     """The reason for which its reader drops it; its texts are then empty."""
+    direction: Direction | None = None
+    """The direction that its file is named after."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,12 @@ class Reader(Protocol):
             DataError: Settings leave no example.
         """
 
-    def weights_by_file(self) -> Mapping[str, float]:
-        """(Source) file -> how often each of its examples is wanted, on average; of other files, once."""
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """Directions that the files are named after, each once."""
+
+    def weights_by_file(self) -> Mapping[tuple[str, Direction | None], float]:
+        """(Source) file and direction -> how often an example is wanted, on average; others, once."""
 
     def distinct(self) -> "Reader":
         """The corpus to learn units from: without repeated, derived or unwanted examples."""

@@ -1,5 +1,6 @@
 """Sentence pairs in files of any format. To add a format, write its reader and list it in `FORMATS`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, compress
@@ -7,10 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, read_parallel, require_rereadable
+from allyouneed.data.directed_pairs import ReadingOrder, tempered_weights
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.tab_separated import FIRST_TWO, Columns, read_tab_separated
 from allyouneed.data.tmx import is_xml, read_tmx
 from allyouneed.errors import DataError, UsageError
+from allyouneed.language_codes import Direction
 
 MOST_WEIGHT = 1_000
 """Maximum number of copies of a pair."""
@@ -61,6 +64,9 @@ class CorpusFiles:
     target_language: str | None = None
     """Code of the target language, for the same files."""
 
+    readings: Sequence[ReadingOrder] = ()
+    """The direction of each file of pairs, for a model of several; there are then no parallel files."""
+
     languages: tuple[str, str] | None = None
     """Codes of the languages that training pairs must have; others are dropped. Needs py3langid."""
 
@@ -86,6 +92,8 @@ class CorpusFiles:
                 to 1,000; or a language is not known, or its detector is not installed.
             DataError: All weights are 0.
         """
+        if self.readings:
+            self._require_directions()
         if self.weights and len(self._weighted) != len(self.weights):
             raise UsageError(
                 f"weights: {len(self.weights)} for {len(self._weighted)} corpora; give one for each source "
@@ -94,11 +102,12 @@ class CorpusFiles:
             )
         weights = self.weights_by_file()
         for file, weight in zip(self._weighted, self.weights, strict=False):
+            name = file[0]
             if not 0 <= weight <= MOST_WEIGHT:
-                raise UsageError(f"{file}: weight {weight:g}; give a number from 0 to {MOST_WEIGHT:,}")
+                raise UsageError(f"{name}: weight {weight:g}; give a number from 0 to {MOST_WEIGHT:,}")
             if weight != weights[file]:
                 raise UsageError(
-                    f"{file}: is given twice, with the weights {weight:g} and {weights[file]:g}; give it one "
+                    f"{name}: is given twice, with the weights {weight:g} and {weights[file]:g}; give it one "
                     "weight, or another name by a link (ln -s)"
                 )
         if self.weights and not any(self.weights):
@@ -106,13 +115,54 @@ class CorpusFiles:
         for code in self.languages or ():
             LanguageFilter(code)
 
-    def weights_by_file(self) -> Mapping[str, float]:
-        """Source file or file of pairs -> how often each of its pairs is wanted."""
+    def _require_directions(self) -> None:
+        if self.sources or self.targets:
+            raise UsageError(
+                "source, target: have no direction, but the files of pairs have; make files of pairs of them "
+                "(paste train.en train.de > en-de.tsv)",
+                settings=["source", "target"],
+            )
+        if self.languages and len(self.directions) > 1:
+            raise UsageError(
+                "languages: is for one direction, but there are several; leave it out", settings=["languages"]
+            )
+        first: dict[Path, ReadingOrder] = {}
+        for file, reading in zip(paths(self.pairs), self.readings, strict=True):
+            if (
+                not reading.is_swapped
+                and first.setdefault(file, reading) != reading
+                and is_tab_separated(file)
+            ):
+                raise UsageError(
+                    f"{file}: is named twice, but its first column is in one language; name it once, and "
+                    "read it both ways by both_directions",
+                    settings=["both_directions"],
+                )
+
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """Directions that the files of pairs are named after, each once."""
+        return [*dict.fromkeys(reading.direction for reading in self.readings)]
+
+    def tempered(self, temperature: float) -> "CorpusFiles":
+        """The files, with weights by which small directions are seen more often; see `tempered_weights`.
+
+        It reads all files, to count their pairs.
+        """
+        sizes = Counter(pair.direction for pair in self.read(CleaningReport()) if not pair.dropped)
+        weights = tempered_weights(sizes, temperature, MOST_WEIGHT)
+        return replace(self, weights=[weights.get(each.direction, 1.0) for each in self.readings])
+
+    def weights_by_file(self) -> Mapping[tuple[str, Direction | None], float]:
+        """Source file or file of pairs, and its direction -> how often each of its pairs is wanted."""
         return dict(zip(self._weighted, map(float, self.weights), strict=False))
 
     @property
-    def _weighted(self) -> list[str]:
-        return [str(file) for files in (self.sources, self.pairs) for file in paths(files)]
+    def _weighted(self) -> list[tuple[str, Direction | None]]:
+        files = [*paths(self.sources), *paths(self.pairs)]
+        directions: list[Direction | None] = [each.direction for each in self.readings]
+        directions = directions or [None] * len(files)
+        return [(str(file), direction) for file, direction in zip(files, directions, strict=True)]
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.targets or self.pairs)
@@ -128,7 +178,18 @@ class CorpusFiles:
         )
         files = paths(self.pairs)
         require_rereadable(files)
+        if self.readings:
+            directed = zip(files, self.readings, strict=True)
+            return chain.from_iterable(self._read_directed(*each, report) for each in directed)
         return chain(parallel, *(_format_of(file)(file, report, self) for file in files))
+
+    def _read_directed(self, file: Path, reading: ReadingOrder, report: CleaningReport) -> Iterator[Pair]:
+        columns, (source, target, is_swapped) = self.columns, reading
+        if is_swapped:
+            columns = replace(columns, source=columns.target, target=columns.source)
+        files = replace(self, columns=columns, source_language=source, target_language=target)
+        for pair in _format_of(file)(file, report, files):
+            yield pair._replace(direction=reading.direction)
 
     @property
     def all_files(self) -> list[Path]:
@@ -146,6 +207,7 @@ class CorpusFiles:
             sources=[*compress(paths(self.sources), of_sources)],
             targets=[*compress(paths(self.targets), of_sources)],
             pairs=[*compress(paths(self.pairs), of_pairs)],
+            readings=[*compress(self.readings, of_pairs)],
             weights=[weight for weight in self.weights if weight],
         )
 

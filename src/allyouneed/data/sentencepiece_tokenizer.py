@@ -11,11 +11,11 @@ import io
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from allyouneed.data.tokenizer import Tokenizer, surrogate_errors
+from allyouneed.data.tokenizer import SYMBOL, Tokenizer, surrogate_errors
 from allyouneed.errors import UsageError
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, UNKNOWN
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 KIND: Final = "sentencepiece"
 """Value of `kind` in the files."""
 _SPACE = "\u2581"
-_LANGUAGE = re.compile(r">>[^\s<>]+<<")
-"""A symbol at the beginning of a source that tells models of several languages which one to write."""
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 _MOST_BYTES: Final = 64 * 2**20
 """Size of a SentencePiece model, above which it is refused; those of 60,000 pieces have about a megabyte."""
@@ -55,7 +53,7 @@ class SentencePieceTokenizer(Tokenizer):
             name: token for name, token in ids.items() if token > UNKNOWN and token not in self._known
         }
         """Entries that the model lacks, such as those of the other side in a joint vocabulary."""
-        self._languages = {name: token for name, token in self._others.items() if _LANGUAGE.fullmatch(name)}
+        self._languages = {name: self._others.pop(name) for name in [*self._others] if SYMBOL.fullmatch(name)}
         self._piece = cache(self._print_piece)
 
     @classmethod
@@ -158,9 +156,14 @@ class SentencePieceTokenizer(Tokenizer):
         return self._names
 
     @property
-    def languages(self) -> Sequence[str]:
+    def languages(self) -> Mapping[str, int]:
         """The symbols that say which language a model writes, such as `>>fra<<` in those of OPUS-MT."""
-        return [*self._languages]
+        return self._languages
+
+    def with_languages(self, codes: Iterable[str]) -> Self:
+        """This vocabulary with one more entry for each language that a model is to be told to write."""
+        own, more = self._names[len(CONTROL_SYMBOLS) :], (f">>{code}<<" for code in codes)
+        return type(self)(self._model, self._processor, [*dict.fromkeys([*own, *more])])
 
     @property
     def vocab_size(self) -> int:
@@ -177,16 +180,11 @@ class SentencePieceTokenizer(Tokenizer):
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, on all cores; see `encode`."""
-        firsts = [self.language_of(text) for text in texts] if self._languages else [""] * len(texts)
-        rests = [text[len(first) :] for text, first in zip(texts, firsts, strict=True)]
         # One thread if processes share the cores, as the variable of `tokenizers` says.
         num_threads = 1 if os.environ.get("TOKENIZERS_PARALLELISM") == "false" else -1
         with surrogate_errors(texts):
-            of_texts = self._processor.encode(rests, out_type=int, num_threads=num_threads)
-        return [
-            [*([self._languages[first]] if first else []), *self._ids(rest, numbers)]
-            for first, rest, numbers in zip(firsts, rests, of_texts, strict=True)
-        ]
+            of_texts = self._processor.encode(texts, out_type=int, num_threads=num_threads)
+        return [self._ids(text, numbers) for text, numbers in zip(texts, of_texts, strict=True)]
 
     def _ids(self, text: str, numbers: Sequence[int]) -> list[int]:
         """Our ids for SentencePiece's; an unknown piece is looked up by its text, as Marian does."""
@@ -201,20 +199,13 @@ class SentencePieceTokenizer(Tokenizer):
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """For each piece of `encode(text)`, its begin and end in `text`; see `Tokenizer.offsets`."""
-        first = len(language := self.language_of(text))
         with surrogate_errors([text]):
-            found = self._processor.encode(text[first:], out_type="offset_mapping")
-        spans = [(begin + first, end + first) for begin, end in found["offsets"]]
+            spans = [*self._processor.encode(text, out_type="offset_mapping")["offsets"]]
         for number in range(len(spans) - 2, -1, -1):
             begin, end = spans[number]
             if begin == end:  # a part whose last part has the span
                 spans[number] = spans[number + 1]
-        return [(0, first), *spans] if language else spans
-
-    def language_of(self, text: str) -> str:
-        """The symbol at the beginning of a text for the language that a model writes, such as `>>fra<<`."""
-        found = _LANGUAGE.match(text)
-        return found[0] if found and found[0] in self._languages else ""
+        return spans
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decode ids to one line of text; see `Tokenizer.decode`."""

@@ -24,7 +24,6 @@ _SEEMS_TO_END = re.compile(r"[.!?…؟।۔][^\w\s]{0,4}\s\s?\S|[。！？｡]."
 Repetitions are bounded, so time grows in proportion to the text.
 """
 
-
 Piece = tuple[int, int, list[int]]
 """Where a piece of a text begins, its number of characters, and its token ids; none if it has no letters."""
 
@@ -40,6 +39,8 @@ class TextPart(NamedTuple):
     """The part, with the symbol for its language, if it has no letters and so is its own translation."""
     repeats_symbol: bool = False
     """Whether it begins with a symbol for a language only because the part before it does."""
+    num_added: int = 0
+    """Number of ids at the beginning that are not of the text: the symbol for a language."""
 
 
 class Divided(NamedTuple):
@@ -67,13 +68,6 @@ class Divided(NamedTuple):
             for previous, part in pairwise(self.parts)
         ]
         return [self.parts[0].before, *inner, self.after]
-
-
-def split_symbol(tokenizer: Tokenizer, text: str) -> tuple[str, str]:
-    """The symbol for a language that a text begins with, and the white space behind it; and the rest."""
-    symbol = tokenizer.language_of(text)
-    rest = text[len(symbol) :].lstrip() if symbol else text
-    return text[: len(text) - len(rest)], rest
 
 
 def lost_sentences(text: str, translation: str, source_language: str, target_language: str) -> str | None:

@@ -45,6 +45,12 @@ class Sentences(NamedTuple):
         ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
         return cls(ids, lengths)
 
+    def after(self, first: Self) -> Self:
+        """The sentences, each with the ids of another before it, which may be empty."""
+        begins = self.lengths.cumsum(dtype=np.int64) - self.lengths
+        ids = np.insert(self.ids, np.repeat(begins, first.lengths), first.ids)
+        return type(self)(ids, self.lengths + first.lengths)
+
     def take(self, which: NDArray[np.integer]) -> Self:
         """Some of the sentences, in this order; a sentence may be taken several times."""
         if np.array_equal(which, np.arange(len(self.lengths))):

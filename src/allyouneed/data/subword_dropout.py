@@ -33,6 +33,7 @@ class SubwordDropout:
         self._contents = [tokenizer.content(token) for token in range(tokenizer.vocab_size)]
         self._parts_of = tokenizer.parts
         self._begins = np.array([content[:1] == b" " for content in self._contents])
+        self._symbols = {np.array([token], _ID).tobytes() for token in tokenizer.languages.values()}
         self._parts: dict[bytes, list[list[int]]] = {}
         self._known: dict[tuple[bytes, int], bytes] = {}
 
@@ -59,6 +60,8 @@ class SubwordDropout:
         return Sentences(np.frombuffer(b"".join(words), _ID), lengths)
 
     def _word(self, word: bytes, variant: int) -> bytes:
+        if word in self._symbols:
+            return word
         if (known := self._known.get((word, variant))) is not None:
             return known
         if len(self._known) >= _MOST_KNOWN:

@@ -8,9 +8,10 @@ before the text, so that a word has the same ids at the start of a sentence; dec
 import json
 import os
 import pkgutil
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+import re
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Final, Self
@@ -22,6 +23,7 @@ from tokenizers import models, trainers
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer_file import (
     BYTE_NAMES,
+    LANGUAGE_ENTRY,
     TokenizerKind,
     assemble,
     rebuilt,
@@ -32,6 +34,7 @@ from allyouneed.data.vocabulary_file import read_json, require_size
 from allyouneed.data.word_cache import WordCache
 from allyouneed.data.words import characters_of_bytes, words_of_bytes
 from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.language_codes import closest_code
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
@@ -41,6 +44,9 @@ SMALLEST_VOCABULARY: Final = FIRST_BYTE + 256
 
 _OTHER_KINDS = {"sentencepiece": "allyouneed.data.sentencepiece_tokenizer:SentencePieceTokenizer"}
 """Kind that a file names -> subclass that reads it, imported when it is needed."""
+
+SYMBOL: Final = re.compile(r"(>>[^\s<>]+<<)\s*")
+"""A symbol at the beginning of a source that tells models of several languages which one to write."""
 
 _MIN_FREQUENCY = 2  # what occurs once cannot be learned from
 
@@ -144,8 +150,42 @@ class Tokenizer:
         ids = self._library.get_vocab()
         return sorted(ids, key=ids.__getitem__)
 
+    @cached_property
+    def languages(self) -> Mapping[str, int]:
+        """The symbols that say which language a model writes, such as `>>fra<<`, and their ids."""
+        found: dict[str, int] = {}
+        for token in range(self.vocab_size - 1, UNKNOWN, -1):  # they are the last entries
+            name = self._library.id_to_token(token) or ""
+            if not LANGUAGE_ENTRY.fullmatch(name):
+                break
+            found = {name: token, **found}
+        return found
+
+    def with_languages(self, codes: Iterable[str]) -> Self:
+        """This vocabulary with one more entry for each language that a model is to be told to write."""
+        if not (codes := [*codes]):
+            return self
+        description = json.loads(self._library.to_str())
+        vocabulary = description["model"]["vocab"]
+        for code in codes:
+            vocabulary.setdefault(f">>{code}<<", len(vocabulary))
+        return type(self)(rebuilt(description))
+
+    def symbol_of(self, language: str) -> str:
+        """The symbol of a language by any of its codes, such as "fr"; empty if there are no symbols.
+
+        Raises:
+            UsageError: The language has no symbol, but others have; names them.
+        """
+        codes = [symbol[2:-2] for symbol in self.languages]
+        if codes and (code := closest_code(language, codes)) is None:
+            raise UsageError(
+                f"language {language!r}: the model writes {', '.join(codes)}; choose one of these"
+            )
+        return f">>{code}<<" if codes else ""
+
     def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without start and end symbols.
+        """The ids of `text`, without start and end symbols; symbols of languages in it are text, too.
 
         Raises:
             DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
@@ -162,10 +202,6 @@ class Tokenizer:
         """Encode many texts of a corpus, each distinct word only once; see `encode`."""
         with surrogate_errors(texts):
             return self._words.encode(texts) if self._has_words else Sentences.of(self.encode_batch(texts))
-
-    def language_of(self, text: str) -> str:
-        """The symbol at the beginning of a text for the language that a model writes; here, there is none."""
-        return ""
 
     def encode_lines(self, content: bytes) -> Sentences:
         """Encode the lines of a text in UTF-8, one at least, each with its line feed; see `encode_corpus`."""
@@ -282,6 +318,12 @@ def _in_print(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"<0x{byte:02X}>" for byte in character.encode(errors="surrogateescape"))
+
+
+def split_symbol(text: str, symbols: Container[str]) -> tuple[str, str]:
+    """The symbol for a language that a text begins with, and the white space behind it; and the rest."""
+    found = SYMBOL.match(text)
+    return (found[0], text[found.end() :]) if found and found[1] in symbols else ("", text)
 
 
 @contextmanager

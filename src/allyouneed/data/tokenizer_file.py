@@ -6,6 +6,7 @@ make it allocate memory for an id of four billion.
 """
 
 import json
+import re
 from functools import cache
 from itertools import chain
 from typing import Any, Final, Literal
@@ -40,6 +41,8 @@ def _byte_names() -> str:
 
 
 BYTE_NAMES: Final = _byte_names()
+LANGUAGE_ENTRY: Final = re.compile(r">>[a-z]{2,8}(-[A-Za-z0-9]+)*<<", re.ASCII)
+"""An entry for a language that a model writes; text has none, as it is split between letters and signs."""
 
 
 def smallest_vocabulary() -> dict[str, int]:
@@ -82,7 +85,8 @@ def rebuilt(description: object) -> tokenizers.Tokenizer:
     if kind == "wordpiece":
         return assemble(word_pieces(vocabulary), kind)
     pairs = _pairs(merges)
-    if kind == "byte" and (pairs or len(vocabulary) > len(smallest_vocabulary())):
+    others = vocabulary.keys() - smallest_vocabulary()
+    if kind == "byte" and (pairs or not all(map(LANGUAGE_ENTRY.fullmatch, others))):
         raise ValueError("it has more entries than there are bytes")
     try:
         return assemble(models.BPE(vocabulary, pairs), kind)

@@ -98,8 +98,8 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     spec.optimize()  # a matrix with several roles is written once
     spec.save(str(directory))
     pieces = dict(_WITH_SENTENCEPIECE if isinstance(source, SentencePieceTokenizer) else _WITH_TOKENIZERS)
-    if isinstance(source, SentencePieceTokenizer) and source.languages:
-        pieces["encoded"] = f"[{source.languages[0]!r}, *{pieces['encoded']}]"
+    if source.languages:
+        pieces["encoded"] = f"[{next(iter(source.languages))!r}, *{pieces['encoded']}]"
     search = checkpoint.config.search
     readme = _README.format(
         **pieces,

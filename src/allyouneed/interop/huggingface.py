@@ -161,7 +161,7 @@ def _write_tokenizers(checkpoint: Checkpoint, directory: Path) -> bool:
         _write_sentencepiece(source, target, checkpoint.config.data, directory)
         return False
     contents = [checkpoint.attachments[name] for name in names]
-    _write_tokenizer(contents[0], directory)
+    _write_tokenizer(contents[0], directory, [*source.languages])
     if contents[0] != contents[1]:
         _write_tokenizer(contents[1], directory / _TARGET)
     return contents[0] != contents[1]
@@ -195,11 +195,13 @@ def _write_sentencepiece(
     (directory / "tokenizer_config.json").write_bytes(json.dumps(settings, indent=1).encode())
 
 
-def _write_tokenizer(content: bytes, directory: Path) -> None:
+def _write_tokenizer(content: bytes, directory: Path, symbols: Sequence[str] = ()) -> None:
     from transformers import PreTrainedTokenizerFast
 
     end = CONTROL_SYMBOLS[END]
     library = tokenizers.Tokenizer.from_str(content.decode())
+    # These symbols are taken anywhere in a text, where ours are text but at the beginning.
+    library.add_tokens([tokenizers.AddedToken(each, rstrip=True, normalized=False) for each in symbols])
     library.post_processor = TemplateProcessing(single=f"$A {end}", special_tokens=[(end, END)])
     PreTrainedTokenizerFast(
         tokenizer_object=library,

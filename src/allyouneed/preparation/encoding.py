@@ -37,6 +37,7 @@ from allyouneed.preparation.encoding_worker import (
     read_answer,
     write_request,
 )
+from allyouneed.preparation.told_languages import marking
 from allyouneed.tasks.task import Units
 
 CHUNK_PAIRS = 4_096
@@ -120,6 +121,8 @@ class Encoder:
     ) -> None:
         self._units = units
         self._source, self._target = encoders_of(units, languages)
+        self.mark = marking(units, config.directions)
+        """Function that puts the symbol of the language to write before a source, where there are several."""
         self._say = say
         self._cluster = num_workers if isinstance(num_workers, Cluster) else None
         wanted = num_workers if isinstance(num_workers, int) else min(available_cores(), _MOST_WORKERS)

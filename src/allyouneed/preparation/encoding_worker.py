@@ -9,7 +9,7 @@ languages (bool), the number of ids of each text (int32) and the ids (uint32).
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from allyouneed.config.run import DataConfig
 from allyouneed.data.languages import LanguageFilter
 from allyouneed.data.store import Sentences
-from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.tasks.task import Units, Vocabulary
 
 _SIZE, _LENGTH, _ID = np.dtype("<i8"), np.dtype("<i4"), np.dtype("<u4")
@@ -35,14 +35,25 @@ class EncodedTexts(NamedTuple):
 
 
 class SideEncoder:
-    """Splits the texts of one side into units, and tells which are in `language`, if that is given."""
+    """Splits the texts of one side into units, and tells which are in `language`, if that is given.
 
-    def __init__(self, vocabulary: Vocabulary, language: str | None) -> None:
-        self._vocabulary = vocabulary
+    Texts may begin with one of the `symbols` for languages, given with their ids.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, language: str | None, symbols: Mapping[str, int] = {}) -> None:
+        self._vocabulary, self._symbols = vocabulary, symbols
         self._filter = LanguageFilter(language) if language else None
 
     def encode(self, texts: Sequence[str]) -> EncodedTexts:
         """The ids of texts, and which of them are in the language."""
+        if not self._symbols:
+            return self._encoded(texts)
+        split = [split_symbol(text, self._symbols) for text in texts]
+        found = self._encoded([rest for _, rest in split])
+        symbols = Sentences.of([[self._symbols[each.rstrip()]] if each else [] for each, _ in split])
+        return found._replace(sentences=found.sentences.after(symbols))
+
+    def _encoded(self, texts: Sequence[str]) -> EncodedTexts:
         if isinstance(self._vocabulary, Tokenizer):
             sentences = self._vocabulary.encode_corpus(texts)
         else:
@@ -54,16 +65,16 @@ class SideEncoder:
 
     def encode_lines(self, content: bytes) -> EncodedTexts:
         """The ids of lines in UTF-8, each of which ends with a line feed; see `encode`."""
-        if self._filter or not isinstance(self._vocabulary, Tokenizer):
+        if self._filter or self._symbols or not isinstance(self._vocabulary, Tokenizer):
             return self.encode(content.decode().split("\n")[:-1])
         sentences = self._vocabulary.encode_lines(content)
         return EncodedTexts(sentences, np.ones(len(sentences.lengths), np.bool_))
 
 
 def encoders_of(units: Units, languages: Sequence[str] | None) -> tuple[SideEncoder, SideEncoder]:
-    """The encoders of both sides."""
+    """The encoders of both sides; only sources begin with symbols."""
     source, target = languages or (None, None)
-    return SideEncoder(units.source, source), SideEncoder(units.target, target)
+    return SideEncoder(units.source, source, units.symbols), SideEncoder(units.target, target)
 
 
 def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[str]) -> None:

@@ -15,6 +15,7 @@ from allyouneed.data.lines import encode_lines
 from allyouneed.data.schedule import mixed
 from allyouneed.data.store import PairWriter, Sentences
 from allyouneed.data.subword_dropout import SubwordDropout
+from allyouneed.language_codes import Direction
 from allyouneed.preparation.encoding import Chunk, EncodedChunk
 from allyouneed.preparation.prepared_data import text_path
 from allyouneed.symbols import UNKNOWN
@@ -89,7 +90,7 @@ class PartWriter:
         part: The part.
         vocab_size: Size of the larger vocabulary.
         config: Data settings.
-        weights: File -> how often each of its pairs is wanted, on average; by default once.
+        weights: File and direction -> how often each of its pairs is wanted, on average; by default once.
         report: Counts the pairs that are dropped here.
         dropouts: Subword dropout of the two sides; none by default.
     """
@@ -100,7 +101,7 @@ class PartWriter:
         part: str,
         vocab_size: int,
         config: DataConfig,
-        weights: Mapping[str, float],
+        weights: Mapping[tuple[str, Direction | None], float],
         report: CleaningReport,
         dropouts: tuple[SubwordDropout, SubwordDropout] | None = None,
     ) -> None:
@@ -172,7 +173,7 @@ class PartWriter:
         """The pairs to write, one after another; a pair of a file with a weight as often as that says."""
         if not self._weights:
             return kept.nonzero()[0]
-        weights = np.array([self._weights.get(pair.file, 1.0) for pair in chunk.pairs])
+        weights = np.array([self._weights.get((pair.file, pair.direction), 1.0) for pair in chunk.pairs])
         # A number from 0 to 1 for each place in the text.
         drawn = (mixed(chunk.line_numbers) >> np.uint64(11)) / 2.0**53
         copies = np.floor(weights + drawn).astype(np.intp) * kept

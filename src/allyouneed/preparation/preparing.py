@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allyouneed.config.run import DataConfig
 from allyouneed.config.settings import MAX_THREADS
-from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
+from allyouneed.data.corpus import CleaningReport, Pair, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.cluster import Cluster
@@ -23,6 +23,7 @@ from allyouneed.preparation.encoding import Chunk, Encoder, chunks_of
 from allyouneed.preparation.journal import EVERY_CHUNKS, FIRST_CHUNKS, UNFINISHED, Journal, Milestone
 from allyouneed.preparation.part_writer import PartWriter, without_repeats
 from allyouneed.preparation.prepared_data import KIND, REPORT, PreparedData
+from allyouneed.preparation.told_languages import with_directions
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, TrainingText, Units, tell
@@ -78,14 +79,14 @@ def prepare(
     config = config or (model.config.data if model else DataConfig(vocab_size=0))
     if model:
         model.require_tokenizers_of(config)
+    config = with_directions(config, train, valid, model.units if model else None)
     task = task_named(config.task)
     _require_usable(train, config, num_workers)
     versions = _versions([*train.all_files, *valid.all_files])
     _require_pairs(valid, task.examples, say)
-    request = _request(config, train, versions, model)
     facts: dict[str, Any] = {}
     with publish_directory(directory, KIND, facts, unfinished=UNFINISHED, say=say) as aside:
-        journal = Journal(aside, request, say)
+        journal = Journal(aside, _request(config, train, versions, model), say)
         (units, begun), reports = _units(aside, train, config, model, journal.milestone, say, watch), {}
         with watch("train", begun.num_examples) as advance:
             encoder = Encoder(units, aside, config, train.limits.languages, num_workers, say)
@@ -181,7 +182,7 @@ def _encode_training(
 ) -> CleaningReport:
     """Write the training part from a milestone on."""
     report, (num_chunks, *_, found_before) = CleaningReport(), begun
-    chunks = _chunks(files, report)
+    chunks = _chunks(files, report, encoder.mark)
     if files.limits.drop_repeats:
         chunks = without_repeats(chunks, report)
     for _ in range(num_chunks):
@@ -223,7 +224,7 @@ def _encode_validation(
     report = CleaningReport()
     with (
         PartWriter(directory, "valid", encoder.vocab_size, config, {}, report) as writer,
-        closing(encoder.encoded(_chunks(files, report))) as stream,
+        closing(encoder.encoded(_chunks(files, report, encoder.mark))) as stream,
     ):
         for encoded in stream:
             writer.add(encoded)
@@ -231,9 +232,9 @@ def _encode_validation(
     return report
 
 
-def _chunks(files: Reader, report: CleaningReport) -> Iterator[Chunk]:
+def _chunks(files: Reader, report: CleaningReport, mark: Callable[[Pair], Pair]) -> Iterator[Chunk]:
     pairs = clean_pairs(files.read(report), files.limits, report)
-    return chunks_of((pair, report.num_read) for pair in pairs)
+    return chunks_of((mark(pair), report.num_read) for pair in pairs)
 
 
 def _request(

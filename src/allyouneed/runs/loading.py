@@ -56,6 +56,7 @@ def load_translator(
     precision: DecodingPrecision = "float32",
     threads: int = 1,
     shortlist: Path | str | None = None,
+    to: str | None = None,
 ) -> "Translator":
     """Load a translator from a model directory, a checkpoint, or the latest checkpoint of a run.
 
@@ -66,15 +67,17 @@ def load_translator(
         precision: Precision of the matrix products: float32, bfloat16 or int8.
         threads: Number of threads per matrix product (CPU only).
         shortlist: A directory made by `allyouneed shortlist`; limits translations to its tokens, for speed.
+        to: Code of the language to write, for a model of several; see `Translator.into`.
 
     Raises:
         ModelError: A model is missing, damaged or for another task, or another model or the shortlist has
             other vocabularies.
-        UsageError: The precision or the device is not available on this machine.
+        UsageError: The precision or the device is not available on this machine, or the model does not write
+            the language.
     """
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
     translator: Translator = _load(task_named("translation"), [path, *others], device, options)
-    return translator
+    return translator.into(to) if to else translator
 
 
 def load_parser(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
-from allyouneed.language_codes import are_same
+from allyouneed.language_codes import are_same, codes_of_direction
 from allyouneed.native.library import available, instructions
 from allyouneed.runs.loading import load
 from allyouneed.storage.run_directory import resolve_model
@@ -18,7 +18,6 @@ from allyouneed.tasks.parsing.parser import Parser, penn_words
 from allyouneed.tasks.translation.translator import Translator
 
 _LONGEST_NAME = 64
-_CODE = re.compile(r"[A-Za-z]{2,8}(_\w+)?|[A-Za-z]{2,3}(-([A-Za-z]{4}|[A-Z]{2}|[0-9]{3}))+")
 
 
 class Version(NamedTuple):
@@ -77,14 +76,12 @@ class ModelSource:
 def direction_of(text: str) -> ModelSource:
     """Read `en-de=PATH`; a variant follows "_", or "-" if it looks like one, as in "pt-BR" and "zh-Hans"."""
     codes, _, path = text.partition("=")
-    pairs = [(codes[: dash.start()], codes[dash.end() :]) for dash in re.finditer("-", codes)]
-    fitting = [(source, target) for source, target in pairs if all(map(_CODE.fullmatch, (source, target)))]
-    if len(fitting) != 1 or not path:
+    if (found := codes_of_direction(codes)) is None or not path:
         raise UsageError(
             f"--direction {text}: not of the form SOURCE-TARGET=MODEL, such as en-de=runs/first "
             "and en-pt_BR=runs/second"
         )
-    [(source, target)] = fitting
+    source, target = found
     return ModelSource(Path(path), (source.lower(), target.lower()))
 
 
@@ -108,12 +105,17 @@ def load_models(sources: Sequence[ModelSource], device: str) -> list[ServedModel
         ModelError: A model is missing or damaged.
         UsageError: The languages of a translation model are not known, or the precision is not available.
     """
-    names = _names([source.path for source in sources])
-    return [_load(name, each, device) for name, each in zip(names, sources, strict=True)]
+    found: list[ServedModel] = []
+    for name, source in zip(_names([source.path for source in sources]), sources, strict=True):
+        found += _load(name, source, device, found)
+    names = _names(Path(each.name) for each in found)
+    return [replace(each, name=name) for each, name in zip(found, names, strict=True)]
 
 
-def newer(model: ServedModel, device: str) -> ServedModel | None:
+def newer(model: ServedModel, device: str, others: Iterable[ServedModel] = ()) -> ServedModel | None:
     """The model that has replaced another at its path, verified and loaded; None if none has.
+
+    Its weights are those of one of the others, if that is of the same files.
 
     Raises:
         UserError: The model at the path cannot be loaded, or has another task or other languages; it is not
@@ -124,7 +126,9 @@ def newer(model: ServedModel, device: str) -> ServedModel | None:
     if version in (model.version, model.refused):
         return None
     model.refused = version  # until it is known to be good
-    found = _load(model.name, model.given, device)
+    served = _load(model.name, model.given, device, others)
+    alike = (each for each in served if (each.source, each.target) == (model.source, model.target))
+    found = replace(next(alike, served[0]), name=model.name)
     remedy = "put it in another place, and start the server with both"
     stated, expected = _languages_of(found.loaded), _languages_of(model.loaded)
     if not all(expected):
@@ -147,29 +151,56 @@ def _languages_of(loaded: Translator | Parser) -> tuple[str, str]:
     )
 
 
-def _load(name: str, source: ModelSource, device: str) -> ServedModel:
+def _load(name: str, source: ModelSource, device: str, others: Iterable[ServedModel]) -> list[ServedModel]:
+    """A model for each direction of a source, which share the weights, also with others of the same files."""
     version = _version(source.path)
-    chosen = source.precision or ("int8" if device == "cpu" and _has_fast_int8() else "float32")
-    try:
-        loaded = load(version.directory, device=device, precision=chosen)
-    except UsageError:
-        if source.precision is not None:
-            raise
-        chosen = "float32"  # the kernels do not support a part of the model
-        loaded = load(version.directory, device=device)
-    if source.beam_size is not None:
-        loaded.config = loaded.config.replace(search={"beam_size": source.beam_size})
-    languages = source.direction or _languages_of(loaded)
+    same = [
+        each
+        for each in others
+        if each.version == version and replace(each.given, direction=source.direction) == source
+    ]
+    loaded, precision = (
+        (same[0].loaded, same[0].precision) if same else _read(version.directory, source, device)
+    )
     if isinstance(loaded, Parser):
-        languages = "", ""
-        with contextlib.suppress(UsageError):  # without NLTK, it parses words
-            penn_words("")  # imports NLTK now, which takes seconds
-    elif not all(languages):
+        return [ServedModel(name, source, loaded, precision, "", "", version)]
+    stated = [*loaded.config.data.directions] or [_languages_of(loaded)]
+    pairs = [
+        (one.lower(), other.lower()) for one, other in ([source.direction] if source.direction else stated)
+    ]
+    if not all(map(all, pairs)):
         raise UsageError(
             f"{source.path}: the model does not know its languages; name them: "
             f"--direction en-de={source.path}"
         )
-    return ServedModel(name, source, loaded, chosen, *languages, version)
+    return [
+        ServedModel(
+            name if len(pairs) == 1 else f"{name}-{'-'.join(pair)}",
+            source,
+            loaded.into(pair[1], pair[0]) if len(loaded.languages) > 1 else loaded,
+            precision,
+            *pair,
+            version,
+        )
+        for pair in pairs
+    ]
+
+
+def _read(directory: Path, source: ModelSource, device: str) -> tuple[Translator | Parser, DecodingPrecision]:
+    chosen = source.precision or ("int8" if device == "cpu" and _has_fast_int8() else "float32")
+    try:
+        loaded = load(directory, device=device, precision=chosen)
+    except UsageError:
+        if source.precision is not None:
+            raise
+        chosen = "float32"  # the kernels do not support a part of the model
+        loaded = load(directory, device=device)
+    if source.beam_size is not None:
+        loaded.config = loaded.config.replace(search={"beam_size": source.beam_size})
+    if isinstance(loaded, Parser):
+        with contextlib.suppress(UsageError):  # without NLTK, it parses words
+            penn_words("")  # imports NLTK now, which takes seconds
+    return loaded, chosen
 
 
 def _version(path: Path) -> Version:

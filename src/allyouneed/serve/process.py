@@ -223,7 +223,7 @@ async def _look_for_newer(
             if url_of(model.path) and look % _LOOKS_BETWEEN_REQUESTS and not is_asked:
                 continue
             try:
-                replacement = await asyncio.to_thread(newer, model, device)
+                replacement = await asyncio.to_thread(newer, model, device, [*service.models.values()])
             except Exception as error:  # whatever it is, the former model serves, and the next look follows
                 fault = str(error) if isinstance(error, UserError | OSError) else f"unexpected {error!r}"
                 if fault != faults.get(model.name):

@@ -59,9 +59,11 @@ class TranslationRequest:
     text: str
     prefix: str = ""
     """Whole words with which the translation begins; that of the first part, where a text is split."""
+    to: str = ""
+    """Code of the language to write, for a model of several; by default that of the translator."""
 
     def __post_init__(self) -> None:
-        _require_text(self.id, self.text, self.prefix)
+        _require_text(self.id, self.text, self.prefix, self.to)
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,11 @@ class Units(NamedTuple):
     source: Vocabulary
     target: Vocabulary
 
+    @property
+    def symbols(self) -> Mapping[str, int]:
+        """The symbols, and their ids, by which a source says which of several languages is to be written."""
+        return self.source.languages if isinstance(self.source, Tokenizer) else {}
+
     def save(self, directory: Path) -> None:
         """Write both sides to the files that prepared data and checkpoints contain."""
         self.source.save(directory / SOURCE_TOKENIZER)

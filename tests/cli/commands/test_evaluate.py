@@ -277,4 +277,4 @@ def test_a_reference_that_is_too_long_is_told_before_anything_is_translated(
     (tmp_path / "reference").write_bytes(b"nuso\n" + b"x" * 3_000 + b"\n")
     files = ["--source", str(tmp_path / "source"), "--reference", str(tmp_path / "reference")]
     assert main(["evaluate", str(toy_model), *files]) == 3
-    assert "target 2: the sentence has" in capsys.readouterr().err
+    assert "pair 2: target: the sentence has" in capsys.readouterr().err

@@ -84,8 +84,8 @@ def test_pairs_without_a_score_keep_their_places(translator: Translator) -> None
 @pytest.mark.parametrize(
     ("sources", "targets", "message"),
     [
-        (["sun", "sun " * MAX_TOKENS], ["nuso", "nuso"], "^source 2: the sentence has"),
-        (["sun", "sun"], ["nuso", "\ud800"], "^target 2: .*surrogate"),
+        (["sun", "sun " * MAX_TOKENS], ["nuso", "nuso"], "^pair 2: source: the sentence has"),
+        (["sun", "sun"], ["nuso", "\ud800"], "^pair 2: target: .*surrogate"),
         (["sun", "sun"], ["nuso"], "^2 sources but 1 targets"),
     ],
 )

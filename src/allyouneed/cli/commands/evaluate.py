@@ -2,17 +2,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 from cyclopts import Parameter
 
-from allyouneed.cli.corpus_options import read_held_out
+from allyouneed.cli.corpus_options import read_directed, read_held_out
 from allyouneed.cli.shared_options import SEVERAL, Device, SearchOptions, device_kind
-from allyouneed.config.run import SearchSettings
+from allyouneed.data.directed_pairs import named_files
 from allyouneed.data.lines import is_blank, read_aligned, read_lines
 from allyouneed.errors import DataError, ModelError, UsageError, notice
 from allyouneed.evaluation import (
@@ -24,6 +24,7 @@ from allyouneed.evaluation import (
     translation_metrics,
 )
 from allyouneed.evaluation.metrics import EXPLANATIONS
+from allyouneed.language_codes import Direction
 from allyouneed.storage.publish import require_file
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, words_of
 from allyouneed.tasks.parsing.linearisation import WORD
@@ -54,15 +55,32 @@ class TreeOptions:
     """Plot F1 by sentence length into this file, PNG, or SVG or PDF by its name."""
 
 
+@Parameter(name="*")
+@dataclass(frozen=True)
+class ScoredTexts:
+    """Texts that a model translates to be scored, and their languages."""
+
+    source: Path | None = None
+    """Source sentences, line by line with the reference."""
+    pairs: Annotated[tuple[Path, ...], SEVERAL] = ()
+    """Lines of source TAB reference, or a TMX, instead of `--source` and `--reference`; for a model of
+    several languages one file of each direction, `en-de=FILE en-fr=FILE`; their mean is printed, too."""
+    both_directions: bool = False
+    """Read each file of `--pairs en-de=FILE` as de-en, too."""
+    to: str | None = None
+    """Code of the language to write, for a model of several."""
+    target_language: str | None = None
+    """Language code of the references, such as `de` or `zh`, for BLEU on its tokens; by default the one
+    recorded in the model."""
+
+
 def evaluate(
     model: Path | None = None,
     /,
     *,
     reference: Annotated[list[Path] | None, SEVERAL] = None,
-    source: Path | None = None,
-    pairs: Path | None = None,
+    texts: ScoredTexts = ScoredTexts(),
     hypotheses: Annotated[list[Path] | None, SEVERAL] = None,
-    target_language: str | None = None,
     trees: TreeOptions = TreeOptions(),
     search: Annotated[SearchOptions, Parameter(name="*")] = SearchOptions(),
     device: Device = "auto",
@@ -73,6 +91,7 @@ def evaluate(
     ```
     allyouneed evaluate runs/multi30k --source test.en --reference test.de
     allyouneed evaluate runs/multi30k --pairs test.tsv
+    allyouneed evaluate runs/multilingual --pairs en-de=test.de.tsv en-fr=test.fr.tsv
     allyouneed evaluate --hypotheses out.de --reference one.de other.de --json
     allyouneed evaluate --hypotheses one.de other.de --reference test.de
     allyouneed evaluate runs/parser --trees dev.mrg --labels
@@ -89,29 +108,27 @@ def evaluate(
         model: A run, a checkpoint in it, or a model folder, which translates the source.
         reference: Reference translations, one per line, not tokenised; several files if a sentence has more
             (an empty line: none). The perplexity is that of the first. Plain, compressed or `-`, stdin.
-        source: Source sentences, line by line with the reference.
-        pairs: Lines of source TAB reference, or a TMX, instead of `--source` and `--reference`.
-        hypotheses: A file of translations, line by line with the reference, instead of a model and a source;
-            two such files to compare; or a file of trees.
-        target_language: Language code of the references, such as `de` or `zh`, for BLEU on its tokens; by
-            default the one recorded in the model.
+        texts: Texts to translate, and their languages.
+        hypotheses: A file of translations of the reference's lines, instead of a model and a source; two such
+            files to compare; or a file of trees.
         trees: Trees to score instead of translations.
         search: Search settings; by default the model's own.
         json_: Print one JSON object: name -> {"score", "signature"}; for two files, one object per file and
             their comparison.
     """
-    if model is None and source and not hypotheses and reference and len(reference) > 1:  # the MODEL is last
+    if model is None and not hypotheses and len(texts.pairs) > 1:  # the MODEL is last
+        model, texts = texts.pairs[-1], replace(texts, pairs=texts.pairs[:-1])
+    elif model is None and not hypotheses and texts.source and reference and len(reference) > 1:
         *reference, model = reference
-    _check_options(trees, hypotheses, search, bool(reference or source or pairs or target_language))
+    _check_options(trees, hypotheses, search, bool(reference) or texts != ScoredTexts())
     if trees.trees is not None:
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
-    elif reference is None and pairs is None:
+    elif not (reference or texts.pairs):
         raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
-    elif model is not None and hypotheses is None and (source or pairs):
-        texts = read_held_out(source, reference, pairs, model)
-        _score_model(model, texts, target_language, device, json_, search.settings())
-    elif reference and not (model or source or pairs) and hypotheses and len(hypotheses) <= 2:
-        _score_files(hypotheses, reference, target_language or "", json_)
+    elif model is not None and not hypotheses and (texts.source or texts.pairs):
+        _score_model(model, _sets(model, texts, reference), texts.target_language, device, json_, search)
+    elif reference and not (model or texts.source or texts.pairs) and hypotheses and len(hypotheses) <= 2:
+        _score_files(hypotheses, reference, texts.target_language or "", json_)
     else:
         raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
 
@@ -152,22 +169,53 @@ def _explain(scores: Sequence[Score]) -> None:
             notice(f"{score.name} ({score.value - first.value:+.2f}): {explanation}")
 
 
+def _sets(
+    model: Path, texts: ScoredTexts, references: Sequence[Path] | None
+) -> Mapping[Direction, Sequence[Sequence[str]]]:
+    """Direction -> sources and references; of texts without names, the languages that are known at most."""
+    files, readings = named_files(texts.pairs, both=texts.both_directions)
+    if not readings:
+        if len(files) > 1:
+            raise UsageError("--pairs: give one file, or the direction of each: en-de=FILE en-fr=FILE")
+        return {("", texts.to or ""): read_held_out(texts.source, references, next(iter(files), None), model)}
+    if references or texts.source or texts.to or texts.target_language:
+        raise UsageError(
+            "--pairs en-de=FILE: names the languages; leave out --to, --target-language, --source and "
+            "--reference"
+        )
+    return read_directed(files, readings)
+
+
 def _score_model(
     model: Path,
-    texts: Sequence[Sequence[str]],
+    sets: Mapping[Direction, Sequence[Sequence[str]]],
     target_language: str | None,
     device: Device,
     json_: bool,
-    search: SearchSettings,
+    search: SearchOptions,
 ) -> None:
-    """Print the scores of a model's translations of the first text, by the others as references."""
-    from allyouneed.runs.loading import load, task_of
+    """Print the scores of a model's translations; of named directions, also the mean."""
+    from allyouneed.runs.loading import load_translator, task_of
 
     task = task_of(model)
     if task.evaluate is None:
         raise ModelError("the model is a parser; score it with trees", settings=["trees"])
-    loaded = load(model, device=device_kind(device))
-    _print(task.evaluate(loaded, *texts, target_language=target_language, say=_notice, **search), json_)
+    loaded, scores = load_translator(model, device=device_kind(device)), dict[str, list[Score]]()
+    options = {"target_language": target_language, "say": _notice, **search.settings()}
+    for (source, target), texts in sets.items():
+        told = loaded.into(target) if target else loaded
+        scores[f"{source}-{target}"] = found = task.evaluate(told, *texts, **options)
+        if not source:
+            _print(found, json_)
+            return
+    mean = sum(found[0].value for found in scores.values()) / len(scores)
+    if json_:
+        directions = {name: scores_to_json(found) for name, found in scores.items()}
+        print(json.dumps({"directions": directions, "mean": mean}))
+        return
+    for name, found in scores.items():
+        print(f"{name}: {headline(found[0])}\n{format_scores(found)}\n")
+    print(f"mean of {len(scores)} directions: BLEU {mean:.2f}")
 
 
 def _score_files(

@@ -106,6 +106,7 @@ def prepare(
     allyouneed prepare data --source news.en talks.en --target news.de talks.de --weights 1 4
     allyouneed prepare data --pairs crawl.tsv.gz --columns 3 4 --score-column 5 --min-score 0.5
     allyouneed prepare data --pairs memory.tmx --source-language en --target-language de
+    allyouneed prepare data --pairs en-de=one.tsv en-fr=other.tsv --both-directions
     allyouneed prepare data --corpus wmt14-en-de --from wmt14
     allyouneed prepare more --source more.en --target more.de --tokenizer-from models/first
     allyouneed prepare data --preset parsing_tiny --trees train.mrg --valid-trees dev.mrg
@@ -132,11 +133,12 @@ def prepare(
     from allyouneed.tasks.catalogue import task_named
 
     require_free(data)  # before lines are counted
-
     public = text.public_corpus()
     config = options.config(_defaults(public, task, preset, tokenizer_from))
     task_of_data = task_named(config.task)
     readers, watch = text.readers(task_of_data, config), partial(_watch, task_of_data.examples)
+    if readers[0].directions:
+        refuse((name for name in _OF_PAIRS[2:] if getattr(options, name)), "the names of --pairs say it")
     say = partial(notice, settings=["vocab_sample_bytes"])
     start = partial(prepare_data, data, *readers, config, say=say, watch=watch)
     with workers_of(engine, workers) as encoders:

@@ -29,6 +29,7 @@ def score(
     source: Path | None = None,
     target: Path | None = None,
     pairs: Path | None = None,
+    to: str | None = None,
     normalized: bool = False,
     tokens: bool = False,
     length_penalty: float | None = None,
@@ -52,6 +53,7 @@ def score(
         source: Source sentences, one per line; - is standard input.
         target: Their translations, line by line; - is standard input.
         pairs: Lines of source TAB target, or a TMX, instead of `--source` and `--target`; - is stdin.
+        to: Code of the language of the translations, for a model of several.
         normalized: Divide the log-probability by the length penalty, which gives the score that search uses.
         tokens: Write a JSON object per line: log_prob, score (divided by the length penalty), tokens
             (sub-words and the end symbol) and token_log_probs.
@@ -69,7 +71,7 @@ def score(
             "--length-penalty, --length-normalization: change normalized scores; add --normalized or --tokens"
         )
     requests = _requests(source, target, pairs, models[0])
-    translator = load_translator(*models, **computing.for_loading())
+    translator = load_translator(*models, to=to, **computing.for_loading())
     answers = translator.answer_pairs(
         requests,
         workers=computing.workers,

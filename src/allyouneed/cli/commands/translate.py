@@ -66,7 +66,10 @@ class TextLines:
     alignments: bool = False
     """Append TAB ALIGNMENT: pairs of source and target words, such as `0-0 1-2`."""
     jsonl: bool = False
-    """Read one JSON object per line (text, id, target_prefix) and write one (id, translations or error)."""
+    """Read a JSON object per line (text, id, target_prefix, to) and write one (id, translations or error)."""
+    to: str = ""
+    """Code of the language to write, such as fr, for a model of several. Without it, each line begins with a
+    symbol such as `>>fr<<`; with --jsonl, it is for objects without a key `to`."""
     target_prefix: str = ""
     """First words of each translation (but of a text without letters); with --jsonl, of objects without a
     target_prefix."""
@@ -122,6 +125,7 @@ def translate(
     echo "A dog runs." | allyouneed translate models/first --beam-size 8 --n-best 4 --scores
     allyouneed translate models/first --split-sentences --resume-output book.de < book.en
     echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
+    allyouneed translate models/multilingual --to fr < test.en > output.fr
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
     allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > output.de
     RAY_ADDRESS=head:6379 allyouneed translate models/de-en --engine ray --parts s3://bucket/en < news.de
@@ -146,14 +150,9 @@ def translate(
     give_back_freed_memory()
     loading = computing.for_loading() if engine == "local" else {}
     models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
-    asked: dict[str, Any] = {
-        **search.settings(),
-        **lines.settings(),
-        "batch_tokens": batch_tokens,
-        "batch_size": batch_size,
-        "workers": computing.workers,
-    }
-    translator = load_translator(*models, shortlist=shortlist, **loading)
+    asked: dict[str, Any] = {**search.settings(), **lines.settings(), "workers": computing.workers}
+    asked |= {"batch_tokens": batch_tokens, "batch_size": batch_size}
+    translator = load_translator(*models, shortlist=shortlist, to=lines.to, **loading)
     stream: Stream = partial(translator.answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
@@ -203,7 +202,8 @@ def _answer(
     form, failures = lines.form(), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     windows: Iterator[Iterable[Line]] = input_windows()
     for window in [chain.from_iterable(windows)] if in_one else windows:
-        requests, to_answer = tee(form.read(line, lines.target_prefix) for line in output.wanted(window))
+        read = partial(form.read, prefix=lines.target_prefix, to=lines.to)
+        requests, to_answer = tee(map(read, output.wanted(window)))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
             text = "" if isinstance(asked.request, Failure) else asked.request.text
             if lines.strict and (found := not_prose_in(text)):

@@ -12,6 +12,7 @@ from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, require
 from allyouneed.data.corpus_files import Files, paths
 from allyouneed.data.lines import LineCounts
 from allyouneed.errors import DataError
+from allyouneed.language_codes import Direction
 from allyouneed.tasks.parsing.linearisation import WORD
 from allyouneed.tasks.parsing.trees import (
     CODE,
@@ -189,7 +190,12 @@ class TreeFiles:
     def require_usable(self) -> None:
         """Nothing to check."""
 
-    def weights_by_file(self) -> Mapping[str, float]:
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """None."""
+        return ()
+
+    def weights_by_file(self) -> Mapping[tuple[str, Direction | None], float]:
         """Every tree is wanted once; `repetitions` are read again."""
         return {}
 

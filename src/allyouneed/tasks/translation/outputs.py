@@ -2,18 +2,20 @@
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
 
 from allyouneed.config.run import SearchConfig
-from allyouneed.data.sentences import Divided, TextPart, split_symbol
-from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.sentences import Divided, TextPart
+from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.sampling import rank_by_expected_utility
-from allyouneed.inference.scheduler import Watch
+from allyouneed.inference.scheduler import Scheduler, Source, Watch
 from allyouneed.language_codes import WITHOUT_SPACES_BETWEEN_SENTENCES, primary_language
 
 CUT = "its translation did not end within the maximum length and was cut"
@@ -142,6 +144,26 @@ def _join_alignments(
     return alignment
 
 
+def followed(
+    scheduler: Scheduler,
+    ready: Callable[[], AbstractContextManager[None]],
+    future: Future[list[Translation]],
+    told: Sequence[str],
+) -> Iterator[str]:
+    """The beginnings of a translation as they are `told`, each longer than the last, and then the whole.
+
+    `ready` prepares the thread for computing; the only worker of the scheduler is this generator.
+    """
+    steps, certain = scheduler.steps(), ""
+    while not future.done():
+        with ready():  # only while computing, not while suspended
+            next(steps, None)
+        if told[-1] != certain:
+            yield (certain := told[-1])
+    if (whole := future.result()[0].text) != certain or not whole:
+        yield whole
+
+
 class TranslationMaker:
     """Makes translations from the hypotheses of the parts of texts.
 
@@ -159,6 +181,12 @@ class TranslationMaker:
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
         self._space = space_between_sentences(target_language)
         self._search, self._n_best = search, n_best
+
+    @staticmethod
+    def sources(text: Divided, prefix: Sequence[int]) -> list[Source]:
+        """The parts of a text to search, the first of them with the prefix of its translation."""
+        first = text.first
+        return [Source(part.ids, prefix if number == first else ()) for number, part in enumerate(text.parts)]
 
     def translations(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
         """Up to `n_best` translations of a text, best first, or samples as drawn."""
@@ -203,30 +231,32 @@ class TranslationMaker:
         return [self._part(part, each) for part, each in zip(text.parts, found, strict=True)]
 
     def _part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> TranslatedPart:
-        source = part.kept or self._source_tokenizer.decode(part.ids)
-        num_before = len(self._source_tokenizer.language_of(source).split())
+        source = part.kept or self._source_tokenizer.decode(part.ids[part.num_added :])
+        symbol, _ = split_symbol(source, {} if part.num_added else self._source_tokenizer.languages)
+        num_before = len(symbol.split())
         if part.kept:
             translations = [self._kept(self._kept_text(part), num_before)]
         else:
-            translations = [self._translation(part.ids, each) for each in hypotheses]
+            translations = [self._translation(part, each) for each in hypotheses]
             if self._search.mbr is not None:
                 translations = least_risk(translations)[: self._n_best]
         return TranslatedPart(translations, source, num_before if part.repeats_symbol else 0)
 
     def _kept_text(self, part: TextPart) -> str:
         """The text of a part that stays as it is; empty for another."""
-        return split_symbol(self._source_tokenizer, part.kept)[1]
+        return split_symbol(part.kept, self._source_tokenizer.languages)[1]
 
     def _kept(self, text: str, num_before: int) -> Translation:
         words = range(len(text.split()))
         links = [(word + num_before, word) for word in words] if self._search.alignments else None
         return Translation(text, 0.0, alignment=links)
 
-    def _translation(self, source: Sequence[int], hypothesis: Hypothesis) -> Translation:
+    def _translation(self, part: TextPart, hypothesis: Hypothesis) -> Translation:
         tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None
         if self._search.alignments:
-            words = self._source_tokenizer.words(source), tokenizer.words(ids)
-            alignment = align_words(hypothesis.alignment, *words)
+            words = self._source_tokenizer.words(part.ids[part.num_added :])
+            words = [*[None] * part.num_added, *words]
+            alignment = align_words(hypothesis.alignment, words, tokenizer.words(ids))
         pieces = [*tokenizer.pieces(ids), END_PIECE][: len(hypothesis.token_log_probs)]
         return Translation(
             tokenizer.decode(ids),

@@ -70,15 +70,13 @@ def answer_pairs(
             yield Answer(pair.id, found)
 
 
-def encode_pair(
-    encode_source: Encode, encode_target: Encode, request: ScoreRequest, place: str = ""
-) -> EncodedPair:
-    """Encode a pair; raises DataError whose message begins with "source" or "target" and the place."""
+def encode_pair(encode_source: Encode, encode_target: Encode, request: ScoreRequest) -> EncodedPair:
+    """Encode a pair; raises DataError whose message begins with "source" or "target"."""
     ids = []
     sides = ("source", encode_source, request.source), ("target", encode_target, request.target)
     for name, encode, text in sides:
         try:
             ids.append(encode(text))
         except DataError as error:
-            raise DataError(f"{name}{place}: {error.messages[0]}", label=error.label) from None
+            raise DataError(f"{name}: {error.messages[0]}", label=error.label) from None
     return EncodedPair(request.id, *ids)

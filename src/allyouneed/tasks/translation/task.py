@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from allyouneed.config.run import DataConfig, DecodingPrecision, RunConfig
 from allyouneed.data.lines import is_blank
-from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.errors import UsageError
 from allyouneed.evaluation import (
     WORDS,
@@ -79,10 +79,12 @@ def _require_settings(config: DataConfig) -> None:
 
 
 def _learn_units(text: TrainingText) -> Units:
+    targets = dict.fromkeys(target for _, target in text.config.directions)
+    told = targets if len(targets) > 1 else ()
     if text.config.joint_vocabulary:
-        joint = text.learn_tokenizer("source", "target")
+        joint = text.learn_tokenizer("source", "target").with_languages(told)
         return Units(joint, joint)
-    return Units(text.learn_tokenizer("source"), text.learn_tokenizer("target"))
+    return Units(text.learn_tokenizer("source").with_languages(told), text.learn_tokenizer("target"))
 
 
 def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, target_vocab_size: int) -> Units:
@@ -125,23 +127,35 @@ def _tokenizers(units: Units) -> tuple[Tokenizer, Tokenizer]:
 def _validation(
     sources: Sequence[str], references: Sequence[str], units: Units, config: RunConfig
 ) -> "Validation":
-    """BLEU of greedy translations, which are fast; a source that is too long gets an empty translation."""
+    """BLEU of greedy translations, which are fast; a source that is too long gets an empty translation.
+
+    Where sources begin with the symbols of several languages, it is the mean of their BLEU scores.
+    """
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
     from allyouneed.training.meters import Validation
 
-    tokens = choose_tokens(config.data.target_language, references)
-    metric = bleu_of(tokens)
+    symbols, usual = units.symbols, config.data.target_language
+    places: dict[str, list[int]] = {}
+    for place, source in enumerate(sources):
+        places.setdefault(split_symbol(source, symbols)[0].strip("<> ") or usual, []).append(place)
+    wanted = {language: [references[place] for place in of_it] for language, of_it in places.items()}
+    tokens = {language: choose_tokens(language, lines) for language, lines in wanted.items()}
 
     def validate(model: "EncoderDecoder") -> Mapping[str, float]:
         translator = Translator(model, config.greedy(), *_tokenizers(units))
         requests = map(TranslationRequest, count(1), sources)
-        found = results(translator.answer(requests), [Translation("", 0.0)])
-        return {"bleu": metric([translations[0].text for translations in found], references).value}
+        found = [each[0].text for each in results(translator.answer(requests), [Translation("", 0.0)])]
+        bleu = {
+            f"bleu_{language}": bleu_of(tokens[language])(
+                [found[place] for place in of_it], wanted[language]
+            ).value
+            for language, of_it in places.items()
+        }
+        return {"bleu": sum(bleu.values()) / len(bleu), **(bleu if len(bleu) > 1 else {})}
 
-    return Validation(
-        validate, TRANSLATION.score, "" if tokens == WORDS else metric.__name__, tokens.why_not_words
-    )
+    others = {bleu_of(each).__name__: each.why_not_words for each in tokens.values() if each != WORDS}
+    return Validation(validate, TRANSLATION.score, "+".join(others), "; ".join(filter(None, others.values())))
 
 
 def _evaluate(
@@ -169,7 +183,7 @@ TRANSLATION = Task(
     target_units="sub-words",
     reads_pairs=True,
     training_files=Choice([("source", "target"), ("pairs",)]),
-    validation_files=Choice([("valid_source", "valid_target")]),
+    validation_files=Choice([("valid_source", "valid_target"), ("valid_pairs",)]),
     data_settings=frozenset({"bpe_dropout"}),
     sides_are_alike=True,
     require_settings=_require_settings,

@@ -1,6 +1,8 @@
 """Encodes texts as token ids, part by part, within the limits of a model."""
 
+import copy
 from collections.abc import Iterable
+from typing import Self
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import is_blank
@@ -10,14 +12,16 @@ from allyouneed.data.sentences import (
     TextPart,
     encode_parts,
     sentence_spans,
-    split_symbol,
     too_long_error,
 )
-from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.data.words import has_letters
-from allyouneed.errors import DataError
+from allyouneed.errors import DataError, UsageError
+from allyouneed.language_codes import distance
 from allyouneed.tasks.requests import TranslateConfig
 
+NO_LANGUAGE = "E-LANGUAGE"
+"""Label of the error for a text that does not say which language to write, or another than the model's."""
 MAX_TOKENS = 1_024
 """Longest text in one piece, as the cost grows with the square of the length; others are split or refused."""
 
@@ -26,7 +30,7 @@ class TextEncoder:
     """Encodes texts for a model, and their translations.
 
     `data` has their languages. `max_positions` is the number of positions of the model; None if it has no
-    limit.
+    limit. Texts for a model of several languages begin with the symbol of the one to write; see `into`.
     """
 
     def __init__(
@@ -39,21 +43,41 @@ class TextEncoder:
         takes_prefixes: bool,
     ) -> None:
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
-        self._data, self._takes_prefixes = data, takes_prefixes
+        self.data, self._takes_prefixes = data, takes_prefixes
+        self._symbol: list[int] = []
         self.max_tokens = MAX_TOKENS if max_positions is None else min(MAX_TOKENS, max_positions - 1)
         """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
 
+    def into(self, language: str, source: str = "") -> Self:
+        """This encoder, with the symbol for a language before every text, in which symbols are then text.
+
+        `source` is the code of the source language, if it is known; see `Translator.into`.
+        """
+        told, tokenizer = copy.copy(self), self.source_tokenizer
+        if symbol := tokenizer.symbol_of(language):
+            codes = {"target_language": symbol[2:-2], "source_language": source or self.data.source_language}
+            told._symbol, told.data = [tokenizer.languages[symbol]], self.data.replace(**codes)
+        elif not (own := self.data.target_language) or distance(language, own) is None:
+            written = own or "one language, which is not recorded"
+            raise UsageError(f"language {language!r}: the model writes {written}; leave this out")
+        return told
+
     def source(self, text: str) -> list[int]:
-        """The ids of a source, none of a blank one; raises DataError if it is too long, or not Unicode."""
-        return [] if is_blank(text) else self._encode(self.source_tokenizer, text)
+        """The ids of a source, none of a blank one.
+
+        Raises:
+            DataError: The text is too long, or not Unicode, or does not say which language to write.
+        """
+        first, _, text = self._split(text)
+        return [] if is_blank(text) else self._fits([*first, *self.source_tokenizer.encode(text)])
 
     def own_text(self, text: str) -> str:
         """A text without the symbol for its language."""
-        return split_symbol(self.source_tokenizer, text)[1]
+        return self._split(text)[2]
 
     def target(self, text: str) -> list[int]:
         """The ids of a translation; raises DataError as `source`."""
-        return self._encode(self.target_tokenizer, text)
+        return self._fits(self.target_tokenizer.encode(text))
 
     def prefix(self, text: str) -> list[int]:
         """The ids of the beginning of a translation; raises DataError as `source`, or if none is taken."""
@@ -67,19 +91,18 @@ class TextEncoder:
 
         Texts that are too long are cut at the ends of sentences, else at the last white space that fits, else
         between tokens; those of more than `data.max_tokens` only at the ends of sentences. Each part begins
-        with the symbol for a language that the text begins with. A sentence without letters is a part that
-        stays as it is.
+        with the symbol for the language to write. A sentence without letters is a part that stays as it is.
 
         Raises:
-            DataError: The text is too long and not to be split, or it is not Unicode.
+            DataError: The text is too long and not to be split, or it is not Unicode, or does not say which
+                language to write.
         """
-        symbol, text = split_symbol(self.source_tokenizer, text)
+        first, symbol, text = self._split(text)
         if is_blank(text):
             return Divided([TextPart([])], text if config.split_sentences else "")
-        first = self.source_tokenizer.encode(symbol.strip()) if symbol else []
         spans = [(0, len(text))]
         if config.split_sentences:
-            spans = sentence_spans(text, self._data.source_language)
+            spans = sentence_spans(text, self.data.source_language)
         parts, notices, end = list[TextPart](), list[str](), 0
         for start, stop in spans:
             pieces, told = self._fitting(text[start:stop], len(first), cut=config.too_long == "split")
@@ -87,7 +110,8 @@ class TextEncoder:
             for begin, length, ids in pieces:
                 before, end = text[end : start + begin], start + begin + length
                 kept = "" if ids else symbol + text[start + begin : end]
-                parts.append(TextPart([*first, *ids] if ids else [], before, kept, bool(symbol and parts)))
+                encoded, repeats = [*first, *ids] if ids else [], bool(symbol and parts)
+                parts.append(TextPart(encoded, before, kept, repeats, len(self._symbol)))
         if not config.split_sentences:  # white space around a text is the model's to write
             return Divided([parts[0]._replace(before=""), *parts[1:]], "", tuple(notices))
         return Divided(parts, text[end:], tuple(notices))
@@ -111,10 +135,10 @@ class TextEncoder:
         is_too_long = len(ids) > max_tokens
         if is_too_long and not cut:
             raise too_long_error(len(ids), max_tokens)
-        preferred_tokens = min(self._data.max_tokens, self.max_tokens)
+        preferred_tokens = min(self.data.max_tokens, self.max_tokens)
         if len(ids) <= (preferred_tokens - num_before if cut else max_tokens):
             return [(0, len(text), ids)], []
-        sentences = sentence_spans(text, self._data.source_language)
+        sentences = sentence_spans(text, self.data.source_language)
         if len(sentences) == 1 and not is_too_long:
             return [(0, len(text), ids)], []
         pieces: list[Piece] = []
@@ -129,8 +153,25 @@ class TextEncoder:
         told = f"{num_before + len(ids):,} tokens, more than {limit}; translated in {len(pieces):,} parts"
         return pieces, [told]
 
-    def _encode(self, tokenizer: Tokenizer, text: str) -> list[int]:
-        ids = tokenizer.encode(text)
+    def _split(self, text: str) -> tuple[list[int], str, str]:
+        """The ids of the symbol for the language to write, if any, the symbol as the text has it, with the
+        white space behind it, and the rest of the text."""
+        if self._symbol:
+            return self._symbol, "", text
+        symbols = self.source_tokenizer.languages
+        symbol, rest = split_symbol(text, symbols)
+        if symbol:
+            return [symbols[symbol.rstrip()]], symbol, rest
+        if len(symbols) > 1 and not is_blank(text):
+            codes = ", ".join(each[2:-2] for each in symbols)
+            raise DataError(
+                f"the language to write is not given: choose one of {codes} (option `to`), or begin the text "
+                f"with its symbol, such as {next(iter(symbols))}",
+                label=NO_LANGUAGE,
+            )
+        return [], "", text
+
+    def _fits(self, ids: list[int]) -> list[int]:
         if len(ids) > self.max_tokens:
             raise too_long_error(len(ids), self.max_tokens)
         return ids

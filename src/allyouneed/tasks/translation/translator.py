@@ -1,9 +1,10 @@
 """Translates raw text to raw text (paper 5 and 6.1)."""
 
+import copy
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
@@ -15,10 +16,10 @@ from allyouneed.config.run import (
     SearchSettings,
 )
 from allyouneed.config.settings import require_counts, takes
-from allyouneed.data.sentences import Divided, lost_sentences
+from allyouneed.data.sentences import lost_sentences
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.words import has_letters
-from allyouneed.errors import UsageError
+from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine_choice import build_engines
 from allyouneed.inference.generate import carry_out, generate
@@ -39,9 +40,9 @@ from allyouneed.tasks.requests import (
     require_all,
     require_one_each,
 )
-from allyouneed.tasks.translation.outputs import TranslatedText, Translation, TranslationMaker
-from allyouneed.tasks.translation.pair_scores import EncodedPair, PairScore, answer_pairs, encode_pair
-from allyouneed.tasks.translation.text_encoder import TextEncoder
+from allyouneed.tasks.translation.outputs import TranslatedText, Translation, TranslationMaker, followed
+from allyouneed.tasks.translation.pair_scores import PairScore, answer_pairs, encode_pair
+from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE, TextEncoder
 
 if TYPE_CHECKING:
     from allyouneed.tasks.attention_maps import Attention
@@ -88,8 +89,30 @@ class Translator:
             takes_prefixes=shortlist is None,
         )
 
+    @property
+    def languages(self) -> list[str]:
+        """Codes of the languages that a model of several can write, as its symbols spell them; else none."""
+        return [symbol[2:-2] for symbol in self._source_tokenizer.languages]
+
+    def into(self, language: str, source: str = "") -> "Translator":
+        """This translator, writing one language of its model; symbols such as `>>fra<<` are then text.
+
+        Args:
+            language: Code of the language, in any spelling: "fr" finds `>>fra<<`.
+            source: Code of the source language, whose rules split texts into sentences, if it is known.
+
+        Raises:
+            UsageError: The model does not write the language.
+        """
+        told = copy.copy(self)
+        told._encoder = self._encoder.into(language, source)
+        told.config = self.config.replace(data=told._encoder.data)
+        return told
+
     @takes(TranslateConfig, SearchConfig)
-    def translate(self, texts: Sequence[str], **options: Unpack[TranslateOptions]) -> list[Translation]:
+    def translate(
+        self, texts: Sequence[str], *, to: str | None = None, **options: Unpack[TranslateOptions]
+    ) -> list[Translation]:
         """The best translation of each text, in order.
 
         Args:
@@ -97,14 +120,17 @@ class Translator:
                 white space around sentences. The translation of a blank text is the text itself with
                 `split_sentences`, else empty. Sentences without letters, such as "---" and "10:30", stay as
                 they are.
+            to: Code of the language to write, for a model of several (see `into`).
             **options: See below.
 
         Raises:
-            DataError: A text is not Unicode, or too long and not to be split; the message gives its number.
+            DataError: A text is not Unicode, or too long and not to be split, or does not say which language
+                to write; the message gives its number.
             UsageError: An option is unknown, out of range, or has no effect.
             TypeError: `texts` is a single string.
         """
-        return [translations[0] for translations in self.stream(texts, **options)]
+        told = self.into(to) if to else self
+        return [translations[0] for translations in told.stream(texts, **options)]
 
     @takes(TranslateConfig, SearchConfig)
     def stream(
@@ -191,7 +217,7 @@ class Translator:
         check_n_best(n_best, search.mbr)
         divided, maker = self._encoder.divide_lines(text, config), self._maker(search, n_best)
         ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix
-        job = Job(_sources(divided, ids), partial(maker.whole, divided))
+        job = Job(maker.sources(divided, ids), partial(maker.whole, divided))
         is_certain = not (search.sampling or search.mbr or search.coverage_penalty)  # before the end
         watch = maker.watch(divided, tell) if tell and is_certain else None
         return scheduler.submit(self._plan(search, n_best), job, deadline=deadline, watch=watch)
@@ -224,9 +250,8 @@ class Translator:
             return [each.ids for each in longer if each.token_log_probs[-1] > _LEAST_LOG_PROB]
 
         options = {"beam_size": num, "max_length": len(ids) + 1, "min_length": 0, "early_stopping": False}
-        search = self.config.search.replace(
-            **options, sampling=False, mbr=None, coverage_penalty=0.0, alignments=False
-        )
+        others = {"sampling": False, "mbr": None, "coverage_penalty": 0.0, "alignments": False}
+        search = self.config.search.replace(**options, **others)
         job = Job([Source(source, ids)], likely)
         return scheduler.submit(SearchPlan(self.engine, search, num), job, deadline=deadline)
 
@@ -262,20 +287,9 @@ class Translator:
             raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
         divided, maker, told = self._encoder.divide(text, config), self._maker(decoding, 1), [""]
         scheduler = Scheduler(Batching())
-        job = Job(_sources(divided, ()), partial(maker.translations, divided))
+        job = Job(maker.sources(divided, ()), partial(maker.translations, divided))
         future = scheduler.submit(self._plan(decoding, 1), job, watch=maker.watch(divided, told.append))
-
-        def growing() -> Iterator[str]:
-            steps, certain = scheduler.steps(), ""
-            while not future.done():
-                with self.engine.ready():  # only while computing, not while suspended
-                    next(steps, None)
-                if told[-1] != certain:
-                    yield (certain := told[-1])
-            if (whole := future.result()[0].text) != certain or not whole:
-                yield whole
-
-        return growing()
+        return followed(scheduler, self.engine.ready, future, told)
 
     def encode(self, text: str) -> list[int]:
         """Encode a source; a blank text has no ids.
@@ -308,10 +322,13 @@ class Translator:
             UsageError: A setting is out of range.
         """
         require_one_each("sources", sources, "targets", targets)
-        search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
-        requests = map(ScoreRequest, count(1), sources, targets)
-        encoded = (self._encode_pair(request, f" {request.id}") for request in requests)
-        return [answer.result for answer in require_all(self._scores(encoded, workers, search), "pair")]
+        answers = self.answer_pairs(
+            map(ScoreRequest, count(1), sources, targets),
+            workers=workers,
+            length_penalty=length_penalty,
+            length_normalization=length_normalization,
+        )
+        return [answer.result for answer in require_all(answers, "pair")]
 
     def answer_pairs(
         self,
@@ -332,8 +349,12 @@ class Translator:
         Raises:
             UsageError: A setting is out of range.
         """
-        search = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
-        return self._scores(map(partial(encoded_or_failure, self._encode_pair), requests), workers, search)
+        require_counts(workers=workers)
+        options = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
+        _, search = configured(options, self.config.search)
+        encode = partial(encoded_or_failure, partial(encode_pair, self.encode, self._encoder.target))
+        tokenizer, workers = self._target_tokenizer, workers or self._workers
+        return answer_pairs(self.engine, map(encode, requests), tokenizer, search, workers=workers)
 
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The loss in nats, summed over all target tokens with end symbols, and the number of tokens."""
@@ -388,17 +409,6 @@ class Translator:
             read = Pieces.of(self._source_tokenizer, source)
             yield look_into(weights, read, Pieces.of(self._target_tokenizer, target), self.config)
 
-    def _encode_pair(self, request: ScoreRequest, place: str = "") -> EncodedPair:
-        return encode_pair(self.encode, self._encoder.target, request, place)
-
-    def _scores(
-        self, encoded: Iterable[EncodedPair | Failure], workers: int | None, options: SearchSettings
-    ) -> Iterator[Answer[PairScore] | Failure]:
-        require_counts(workers=workers)
-        _, search = configured(options, self.config.search)
-        tokenizer = self._target_tokenizer
-        return answer_pairs(self.engine, encoded, tokenizer, search, workers=workers or self._workers)
-
     def _maker(self, search: SearchConfig, n_best: int) -> TranslationMaker:
         tokenizers = self._source_tokenizer, self._target_tokenizer
         return TranslationMaker(*tokenizers, self.config.data.target_language, search, n_best)
@@ -413,15 +423,22 @@ class Translator:
         search: SearchConfig,
         n_best: int,
     ) -> Iterator[Job[Answer[list[Translation]]] | Failure]:
-        maker = self._maker(search, n_best)
+        @cache
+        def told(to: str) -> tuple[TextEncoder, TranslationMaker]:
+            try:
+                translator = self.into(to) if to else self
+            except UsageError as error:
+                raise DataError(error.messages[0], label=NO_LANGUAGE) from None
+            return translator._encoder, translator._maker(search, n_best)
 
         def encode(request: TranslationRequest) -> Job[Answer[list[Translation]]]:
-            divided = self._encoder.divide(request.text, config)
+            encoder, maker = told(request.to)
+            divided = encoder.divide(request.text, config)
 
             def join(found: list[list[Hypothesis]]) -> Answer[list[Translation]]:
                 return Answer(request.id, maker.translations(divided, found), divided.notices)
 
-            return Job(_sources(divided, self._encoder.prefix(request.prefix)), join)
+            return Job(maker.sources(divided, encoder.prefix(request.prefix)), join)
 
         return map(partial(encoded_or_failure, encode), requests)
 
@@ -431,9 +448,3 @@ class Translator:
         check_n_best(n_best, search.mbr)
         batching = Batching(config.batch_tokens, config.batch_size, config.workers or self._workers)
         return carry_out(self._plan(search, n_best), jobs, batching)
-
-
-def _sources(text: Divided, prefix: Sequence[int]) -> list[Source]:
-    """The parts of a text, the first that is searched with the prefix of its translation."""
-    first = text.first
-    return [Source(part.ids, prefix if number == first else ()) for number, part in enumerate(text.parts)]
