@@ -90,7 +90,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class _Choices:
-    """What `Budget.config` chooses by; its arguments."""
+    """The choices of `Budget.config`, by its arguments."""
 
     seconds: float
     prepared: PreparedData
@@ -193,7 +193,7 @@ class _Choices:
 
 
 def advice(run: RunDirectory) -> str:
-    """What would improve the translations of a run most, by its losses; "" if it was never validated."""
+    """The greatest remedy for the translations of a run, by its losses; "" if it was never validated."""
     events = list(read_log(run.log))
     validated = [event["loss"] for event in events if event["event"] == "validate"]
     trained = [event["loss"] for event in events if event["event"] == "train"]

@@ -97,7 +97,7 @@ def _decided(
     num_processes: int,
     say: Callable[[str], None],
 ) -> RunConfig | None:
-    """What was asked for; of a budget, what it chooses for a new run, while an old one keeps its own."""
+    """The given configuration, or the choice of a budget for a new run; an old run keeps its own."""
     if not isinstance(config, Budget):
         return config
     if directory.config.is_file():
