@@ -31,7 +31,7 @@ TIME_OUTS = {"timeout", "seconds"}
 """Arguments that are time-outs; so is every one whose name ends in `_seconds`, except:"""
 SETTINGS = {
     *("header_seconds", "body_seconds", "idle_seconds", "request_seconds", "most_wait_seconds"),
-    *("drain_seconds", "pause_seconds", "every_seconds", "budget_seconds", "ramp_seconds"),
+    *("drain_seconds", "pause_seconds", "every_seconds", "budget_seconds", "planned_seconds", "ramp_seconds"),
 }
 """Settings of what is tested, and pauses, which may be as short as they like."""
 SHORTEST_TIME_OUT_SECONDS = 60.0

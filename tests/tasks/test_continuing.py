@@ -409,7 +409,7 @@ def _moments(run: Path, frozen: list[str]) -> dict[str, torch.Tensor]:
 def test_a_rehearsal_counts_the_replayed_pairs_and_writes_nothing(
     run: Path, new_data: Path, config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("allyouneed.runs.rehearsing._WARM_UP_SECONDS", 0.01)
+    monkeypatch.setattr("allyouneed.runs.pace._WARM_UP_SECONDS", 0.01)
     store = PreparedData(new_data).train
     own = int(store.target_lengths.sum()) + store.num_pairs
     found = rehearse(run, new_data, config)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Unpack, cast
 
 from cyclopts import Parameter
 
@@ -34,6 +34,7 @@ from allyouneed.tasks.requests import Failure, results
 
 if TYPE_CHECKING:
     from allyouneed.tasks.parsing.parser import ParseOptions
+    from allyouneed.tasks.translation.translator import Translator
 
 _notice = partial(notice, settings=["target_language"])
 
@@ -195,15 +196,17 @@ def _score_model(
     search: SearchOptions,
 ) -> None:
     """Print the scores of a model's translations; of named directions, also the mean."""
-    from allyouneed.runs.loading import load_translator, task_of
+    from allyouneed.runs.loading import load, load_translator, task_of
 
     task = task_of(model)
     if task.evaluate is None:
         raise ModelError("the model is a parser; score it with trees", settings=["trees"])
-    loaded, scores = load_translator(model, device=device_kind(device)), dict[str, list[Score]]()
+    is_directed = any(target for _, target in sets)
+    loaded = (load_translator if is_directed else load)(model, device=device_kind(device))
+    scores: dict[str, list[Score]] = {}
     options = {"target_language": target_language, "say": _notice, **search.settings()}
     for (source, target), texts in sets.items():
-        told = loaded.into(target) if target else loaded
+        told = cast("Translator", loaded).into(target) if target else loaded
         scores[f"{source}-{target}"] = found = task.evaluate(told, *texts, **options)
         if not source:
             _print(found, json_)
