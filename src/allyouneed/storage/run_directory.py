@@ -31,7 +31,7 @@ _STEP = "step-"
 _MAX_NAME_BYTES = 64
 _LOCK = "lock"
 _WORK = "training here"
-_WRITTEN = re.compile(r"latest|best|config\.toml|exit\.json|\w+\.png")
+_WRITTEN = re.compile(r"latest|best|config\.toml|exit\.json|test\.json|\w+\.png")
 """Names of the files that a run replaces repeatedly."""
 
 

@@ -51,7 +51,7 @@ def inverse_square_root(step: int, d_model: int, config: TrainingConfig) -> floa
 def linear_decay(step: int, d_model: int, config: TrainingConfig) -> float:
     """The warm-up of equation 3, then a straight line from its peak to 0 at the end of the run.
 
-    Where a late run has moved its end, another line leads from there to 0.
+    Where a run has moved its end, another line leads from there to 0.
     """
     moved_at, num_steps = config.moved_end or (config.num_steps, config.num_steps)
     warmup_steps = min(config.warmup_steps, num_steps)

@@ -480,6 +480,7 @@ def test_a_budget_ends_in_a_model_with_scores_and_advice(
     assert next(iter(json.loads((run / "test.json").read_bytes()))) in out.decode()
     assert out.startswith(b"BLEU ")
     assert run_command("translate", run, stdin=b"sun moon\n")[0] == 0
+    assert f"finished; translate with `allyouneed translate {run}`" in budget("--resume")[2]
     again = budget("--budget", "4s", "--resume", *tests)
     assert (again[0], again[1]) == (0, out)
     code, _, err = budget("--resume", "--steps", "100000")

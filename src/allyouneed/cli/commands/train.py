@@ -78,7 +78,7 @@ def train(
     with run_reporter(run, tensorboard=tensorboard) as report:
         received = train_run(run, data, chosen, resume=resume, device=where, report=report, say=notice)
     if received is None:
-        _notice_end(run, is_budgeted=length.budget is not None)
+        _notice_end(run)
         print_scores(run, texts, device)
         return 0
     notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
@@ -92,10 +92,12 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
-def _notice_end(run: Path, *, is_budgeted: bool) -> None:
+def _notice_end(run: Path) -> None:
     """Report why training ended, its best checkpoint, and the next command."""
     if talk.quiet:  # also set in all processes of `torchrun` but the first, which may still be writing
         return
+    from allyouneed.config.run import RunConfig
+    from allyouneed.runs.budgeting import advice
     from allyouneed.storage.run_directory import RunDirectory
 
     directory = RunDirectory(run)
@@ -104,9 +106,7 @@ def _notice_end(run: Path, *, is_budgeted: bool) -> None:
         notice(f"{run}: best on the validation data: {directory.checkpoint(best)}")
     finished = ended["reason"] == "finished"
     how = "finished" if finished else f"stopped at step {ended['step']:,}, {ended['reason']}"
-    if is_budgeted:
-        from allyouneed.runs.budgeting import advice
-
+    if RunConfig.from_toml(directory.config).training.planned_seconds is not None:
         notice(f"{run}: {how}; translate with `allyouneed translate {shlex.quote(str(run))}`")
         if remark := advice(directory):
             notice(f"{run}: {remark}")
