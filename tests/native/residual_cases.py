@@ -17,8 +17,23 @@ _KEY, _BOUND, _SCALE = -5_000_000_000_000_000_123, -1_500_000_000, 1.25
 def residual_cases() -> list[Case]:
     forms = "float32", "bfloat16"
     return [
-        residual_case(width, form, drops) for width in WIDTHS for form in forms for drops in (True, False)
+        *(residual_case(width, form, drops) for width in WIDTHS for form in forms for drops in (True, False)),
+        *(drop_case(form) for form in forms),
     ]
+
+
+def drop_case(form: str) -> Case:
+    """Dropout alone, of one thread and of two: the same bits."""
+    case, dtype = Case(f"dropout {form}"), getattr(torch, form)
+    values = random(1, 40_003, seed=4)[0].to(dtype)  # three blocks, the last of them short
+    dropout = case.structure("dropout", key=_KEY, bound=_BOUND, scale=_SCALE)
+    outs = [case.room(values.numel(), dtype) for _ in range(2)]
+    for threads, out in enumerate(outs, 1):
+        case.call("drop", values.numel(), form_of(dtype), case.tensor(values), dropout, out, threads)
+    case.expect_same_bits(*outs)
+    expected = (values * ((draws_of(_KEY, values.numel()) >= _BOUND) * _SCALE)).to(dtype)
+    case.expect(outs[0], expected, torch.zeros(values.numel()), dtype)
+    return case
 
 
 def residual_case(width: int, form: str, drops: bool) -> Case:

@@ -76,6 +76,7 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "store_keys_values": 5,
         "attend": 8,
         "add_norm": 7,
+        "drop": 6,
         "add_norm_forward": 11,
         "add_norm_backward": 13,
         "activate": 4,

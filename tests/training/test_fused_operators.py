@@ -10,10 +10,15 @@ from torch import Tensor, nn
 from allyouneed.config.model import Reach
 from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.model.attention import AttentionFunction, scaled_dot_product_attention
+from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.neighbourhood import NeighbourhoodMask
-from allyouneed.training.fused_operators import add_and_norm_by_kernel, attention_by_kernel
+from allyouneed.training.fused_operators import (
+    add_and_norm_by_kernel,
+    attention_by_kernel,
+    drop_by_kernel,
+)
 
 LENGTHS = 1, 7, 17, 40
 
@@ -156,6 +161,23 @@ def test_at_the_ends_a_kernel_drops_nothing_or_everything(rate: float, all_stay:
     out = around(x, lambda _: y)
     assert torch.equal(before, torch.get_rng_state()) == all_stay
     assert torch.allclose(out, around.norm(x + y if all_stay else x), atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_kernel_drops_and_scales_the_same_elements_in_both_directions(dtype: torch.dtype) -> None:
+    require_kernels()
+    dropout = Dropout(0.25).train()
+    dropout.drop = drop_by_kernel
+    x = (torch.rand(9, 301, dtype=dtype) + 1).mT.requires_grad_()  # of any layout
+    gradient = torch.randn(9, 301, dtype=dtype).mT
+    out = dropout(x)
+    (of_x,) = torch.autograd.grad(out, x, gradient)
+    stays = out != 0
+    close = 0.01 if dtype == torch.bfloat16 else 1e-4
+    assert (stays.double().mean().item(), out.dtype) == (pytest.approx(0.75, abs=0.05), dtype)
+    torch.testing.assert_close(out, (x * stays / 0.75).to(dtype), rtol=close, atol=0)
+    torch.testing.assert_close(of_x, (gradient * stays / 0.75).to(dtype), rtol=close, atol=0)
+    assert not torch.equal(dropout(x) != 0, stays)
 
 
 def test_outside_of_training_nothing_is_dropped() -> None:

@@ -1,7 +1,7 @@
 """Dropout (paper 5.4), with a mask that is cheap to draw, and dropout of symbols."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -45,14 +45,19 @@ class Dropout(nn.Module):
     def __init__(self, rate: float) -> None:
         super().__init__()
         self.rate = rate
+        self.drop: Callable[[Tensor, float], Tensor] = drop
+        """Computes the result in training from x and a rate above 0."""
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """Drop elements of `x`; the identity outside training."""
-        if not self.training or self.rate == 0.0:
-            return x
-        if x.device.type != "cpu" or torch.compiler.is_compiling():
-            return functional.dropout(x, self.rate)
-        return _SixteenBitDropout.apply(x, self.rate)  # type: ignore[no-any-return, no-untyped-call]
+        return self.drop(x, self.rate) if self.training and self.rate else x
+
+
+def drop(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
+    """Set elements to zero with probability `rate`, and divide the others by 1 - rate."""
+    if x.device.type != "cpu" or torch.compiler.is_compiling():
+        return functional.dropout(x, rate)
+    return _SixteenBitDropout.apply(x, rate)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class SymbolDropout(nn.Module):

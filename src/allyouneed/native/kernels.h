@@ -168,6 +168,10 @@ int attend(
 void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads);
 
+/* out = Dropout(values), in float32 or bfloat16; also the gradient, from that of `out`. */
+void drop(
+    int64_t num_values, int form, const void *values, const struct dropout *dropout, void *out, int threads);
+
 /* out = LayerNorm(x + Dropout(y)) in training, y in float32 or bfloat16. Writes the normalised rows before gains and
 biases, and the factor of each, for `add_norm_backward`. */
 void add_norm_forward(

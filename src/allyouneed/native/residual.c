@@ -1,5 +1,5 @@
-/* The residual connection in training (paper 3.1, 5.4): LayerNorm(x + Dropout(y)) and its gradients, each in one pass
-over the rows. Sums over rows have the same bits for any number of threads. */
+/* Dropout and the residual connection in training (paper 3.1, 5.4): LayerNorm(x + Dropout(y)) and its gradients, each in
+one pass over the rows. Sums over rows have the same bits for any number of threads. */
 
 #include <stdlib.h>
 
@@ -8,7 +8,10 @@ over the rows. Sums over rows have the same bits for any number of threads. */
 #include "threads.h"
 #include "vector.h"
 
-enum { CHUNK = 64 }; /* rows whose gradients for gains and biases are summed together */
+enum {
+    CHUNK = 64,     /* rows whose gradients for gains and biases are summed together */
+    BLOCK = 1 << 14 /* values that a thread drops at a time */
+};
 
 /* Random numbers of the elements from a place on: a hash of place and key, the finaliser lowbias32 (Wellons 2018) with
 a half of the key added before it and the other in its middle. */
@@ -30,6 +33,24 @@ INLINE vec share_of(const struct dropout *dropout, int64_t place) {
         return splat(1);
     ivec stays = draws_of(dropout->key, place) >= splat_bits(dropout->bound);
     return chosen(stays, splat(dropout->scale), splat(0));
+}
+
+INLINE void drop_block(
+    enum form form, int64_t start, int64_t end, const void *values, const struct dropout *dropout, void *out) {
+    for (int64_t i = start; i < end; i += LANES)
+        store_of(form, out, i, load_of(form, values, i, end - i, 0) * share_of(dropout, i), end - i);
+}
+
+void drop(
+    int64_t num_values, int form, const void *values, const struct dropout *dropout, void *out, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
+    for (int64_t start = 0; start < num_values; start += BLOCK) {
+        const int64_t end = start + BLOCK < num_values ? start + BLOCK : num_values;
+        if (form == FLOAT32)
+            drop_block(FLOAT32, start, end, values, dropout, out);
+        else
+            drop_block(BFLOAT16, start, end, values, dropout, out);
+    }
 }
 
 INLINE void forward_row(

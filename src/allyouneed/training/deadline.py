@@ -4,12 +4,12 @@ from itertools import pairwise
 
 from allyouneed.config.run import TrainingConfig
 
-SHARE_OF_UPDATES = 0.88
+SHARE_OF_UPDATES = 0.92
 """Share of a budget that is planned for updates; the rest is for measurements, validations and delays."""
 MOST_EPOCHS = 100
 """Number of epochs of a budget after which little more is learned."""
-_EARLIEST, _LATEST = 0.75, 0.96
-"""Shares of a budget between which the last update must be made; a moved end is near the later."""
+_EARLIEST, _LATEST, _MOVED = 0.75, 0.98, 0.96
+"""Shares of a budget between which the last update must be made, and where a moved end lies."""
 
 
 class Deadline:
@@ -36,7 +36,7 @@ class Deadline:
             return training.num_steps
         paces = [(end - begin) / (n - m) for (m, begin), (n, end) in pairwise(self._seen)]
         planned, updates = training.planned_seconds, training.num_steps - step
-        left = max(0.0, _LATEST * planned - seconds)
+        left = max(0.0, _MOVED * planned - seconds)
         if seconds + min(paces) * updates > _LATEST * planned:
             return min(training.num_steps, step + max(1, int(left / min(paces))))
         if seconds + max(paces) * updates < _EARLIEST * planned:

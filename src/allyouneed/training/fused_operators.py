@@ -1,4 +1,4 @@
-"""Attention (equation 1) and the residual connection in training on a CPU, by kernels each way."""
+"""Attention (equation 1), dropout and the residual connection in training on a CPU, by kernels each way."""
 
 import ctypes
 import math
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from allyouneed.model.attention import scaled_dot_product_attention
-from allyouneed.model.dropout import Dropout, generator
+from allyouneed.model.dropout import Dropout, drop, generator
 from allyouneed.model.layers import add_and_norm
 from allyouneed.model.masks import ImplicitMask, Positions
 from allyouneed.native.gradient_kernels import TYPES, form_of, is_known
@@ -97,6 +97,35 @@ def _dropout(rate: float) -> ctypes.Structure:
     if dropped:
         key.random_(-(2**63), None, generator=generator())
     return structures()["dropout"](int(key), dropped - _LEVELS // 2, _LEVELS / (_LEVELS - dropped))
+
+
+def drop_by_kernel(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
+    """`drop` on a CPU, by a kernel unless it does not know the type; no mask is kept for the gradient."""
+    if x.dtype not in TYPES:
+        return drop(x, rate)
+    return _Drop.apply(x, _dropout(rate))  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Drop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dropout: ctypes.Structure) -> Tensor:
+        ctx.dropout = dropout
+        return _dropped(x, dropout)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _dropped(gradient, ctx.dropout), None
+
+
+def _dropped(x: Tensor, dropout: ctypes.Structure) -> Tensor:
+    x = x.contiguous()
+    out = torch.empty_like(x)
+    library().drop(
+        *(x.numel(), form_of(x.dtype), x.data_ptr(), ctypes.byref(dropout)),
+        *(out.data_ptr(), torch.get_num_threads()),
+    )
+    return out
 
 
 class _AddNorm(torch.autograd.Function):
