@@ -28,6 +28,8 @@ _TOKENS_PER_PARAMETER = 4.0
 """Least number of target tokens to see for each parameter of the layers."""
 _BATCH_PER_ROOT, _SMALLEST_BATCH, _LARGEST_BATCH = 0.65, 1_024, 26_500
 """Tokens of a batch for each square root of all tokens to see, and its bounds."""
+_FEWEST_PARTS, _MOST_PARTS = 2, 4
+"""Least and greatest number of micro-batches in a batch on a CPU; between them, each thread has one."""
 _RATE_BY_WIDTH, _RATE_OF_CONTINUED = 0.75, 0.3
 """Highest learning rate, times d_model; its share in a run that continues a model."""
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.2, 4_000
@@ -115,7 +117,11 @@ class _Choices:
     def fastest(self, config: RunConfig, pace: _Pace) -> _Pace:
         """The configuration in the fastest precision, with a batch for its tokens, and its speed."""
         batch = round(_BATCH_PER_ROOT * math.sqrt(self._tokens(pace, config)))
-        config = config.replace(training={"batch_tokens": min(max(batch, _SMALLEST_BATCH), _LARGEST_BATCH)})
+        batch = min(max(batch, _SMALLEST_BATCH), _LARGEST_BATCH)
+        config = config.replace(training={"batch_tokens": batch})
+        if self.device.type == "cpu" and torch.get_num_threads() < _MOST_PARTS and self.num_processes == 1:
+            parts = max(_FEWEST_PARTS, torch.get_num_threads())
+            config = config.replace(training={"micro_batch_tokens": -(-batch // parts)})
         given = config.training.precision
         precisions = fast_precisions(self.device) if given == "auto" else [given]
         paces = [self.pace(config.replace(training={"precision": each})) for each in precisions]
