@@ -132,6 +132,29 @@ def test_a_run_that_is_late_moves_its_end_once_and_is_resumed_with_it(
     assert load_checkpoint(RunDirectory(run).checkpoint(5)).config.training == recorded
 
 
+@pytest.mark.parametrize(
+    ("seconds", "given", "taken"), [(1e6, 0.6, 1.0), (119.0, 0.6, 0.6), (1e6, 0.7, 0.7), (None, 0.6, 0.6)]
+)
+def test_a_budget_ends_with_the_best_length_penalty_if_it_has_time_and_none_was_given(
+    run: Path, config: RunConfig, corpus: Corpus, seconds: float | None, given: float, taken: float
+) -> None:
+    begun = config.replace(
+        training={
+            **{"schedule": "linear_decay", "planned_seconds": seconds, "moved_end": (3, 20)},
+            **{"checkpoint_every_steps": 6, "keep_checkpoints": 2},
+        },
+        search={"length_penalty": given},
+    )
+    validation = Validation(lambda model: {"bleu": 1.0}, "bleu", "", "", lambda model, alpha: -abs(alpha - 1))
+    Trainer(begun, corpus, RunDirectory(run), CPU, validation=validation).train()
+    configs = [load_checkpoint(RunDirectory(run).checkpoint(step)).config for step in (6, LAST_STEP)]
+    assert [each.search.length_penalty for each in configs] == [given, taken]
+    if taken != given:
+        assert RunConfig.from_toml(run / "config.toml") == configs[-1]
+    notices = [event["text"] for event in events(run, "notice")]
+    assert any("length penalty 1, by bleu" in text for text in notices) == (taken != given)
+
+
 def test_a_run_is_logged_from_start_to_end(run: Path, new_trainer: NewTrainer) -> None:
     assert new_trainer(run, validate_every_steps=3).train() is None
     (start,) = events(run, "start")

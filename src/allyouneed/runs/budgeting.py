@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from allyouneed.config.presets import SIZES, modern, warm_up
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.hardware.devices import fast_precisions
 from allyouneed.model.sizes import count_parameters
@@ -17,7 +17,7 @@ from allyouneed.runs.run_configuration import completed, training_pairs
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.training.accumulation import Say
-from allyouneed.training.deadline import MOST_EPOCHS, SHARE_OF_UPDATES
+from allyouneed.training.deadline import LEAST_TO_SEARCH, MOST_EPOCHS, SHARE_OF_UPDATES
 from allyouneed.training.flops import training_flops
 from allyouneed.training.trainer import schedule_of
 
@@ -154,8 +154,10 @@ class _Choices:
         )
         minutes = self.seconds / _SECONDS_PER_CHECKPOINT
         checkpoints = min(max(minutes, _FEWEST_CHECKPOINTS), _MOST_CHECKPOINTS)
+        usual = {"length_penalty": SearchConfig().length_penalty}  # the last validation chooses another
         return pace.config.replace(
             model={"dropout": dropout},
+            search=usual if self.prepared.valid and self.seconds >= LEAST_TO_SEARCH else {},
             training={
                 "num_steps": num_steps,
                 **warm_up(warmup_steps, highest=highest, d_model=model.d_model),

@@ -173,6 +173,8 @@ class Validation(NamedTuple):
     """Convention of the score, such as "bleu_zh", if not the usual one; scores of others are not compared."""
     reason: str = ""
     """Reason for that convention, shown to the user."""
+    penalised: Callable[[EncoderDecoder, float], float] | None = None
+    """Function that returns the score of a beam search with a length penalty, if the outputs have one."""
 
 
 LOSS_ALONE = Validation(lambda model: {}, "")

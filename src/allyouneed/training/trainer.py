@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from allyouneed.config.run import RunConfig, TrainingConfig
+from allyouneed.config.run import RunConfig, SearchConfig, TrainingConfig
 from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.schedule import BatchSchedule, ReplaySchedule
 from allyouneed.data.store import PairStore
@@ -22,7 +22,7 @@ from allyouneed.storage.checkpoint import Attachments
 from allyouneed.storage.publish import write_text
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event, RunLog
-from allyouneed.training.deadline import MOST_EPOCHS, Deadline
+from allyouneed.training.deadline import LEAST_TO_SEARCH, MOST_EPOCHS, Deadline
 from allyouneed.training.distributed import Processes
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.learner import Learner
@@ -42,6 +42,8 @@ from allyouneed.training.stop_signals import StopSignals
 _LOG_EVERY_STEPS = 50
 _LOG_EVERY_SECONDS = 10.0
 _COMPARE_EVERY_STEPS = 1_000
+_PENALTIES = 0.2, 0.6, 1.0, 1.4, 1.8
+"""Length penalties that are tried at the end of a budget."""
 _ENOUGH = 1
 """Reason to stop: out of patience or budget. Other reasons are signal numbers, none of them 1."""
 Schedule = BatchSchedule | ReplaySchedule
@@ -275,6 +277,8 @@ class Trainer:
         self._validated_step = self.step
         if not scores:
             return False
+        if (penalty := scores.pop("length_penalty", None)) is not None:
+            self._take(search={"length_penalty": penalty})
         if not math.isfinite(scores["loss"]):
             raise DivergedError(f"the validation loss is {scores['loss']} at step {self.step:,}")
         self._write("validate", step=self.step, **scores, **cost, validation_seconds=time.monotonic() - began)
@@ -286,7 +290,20 @@ class Trainer:
             return {}
         loss = validation_loss(self.model, self.corpus.valid)
         with evaluation_mode(self.model.modules()):
-            return {"loss": loss, "perplexity": perplexity_of(loss), **self._validation.scores(self.model)}
+            scores = {"loss": loss, "perplexity": perplexity_of(loss), **self._validation.scores(self.model)}
+            return scores | self._best_penalty()
+
+    def _best_penalty(self) -> dict[str, float]:
+        """The length penalty that a budget's last validation prefers; nothing if one was given."""
+        score, training, given = self._validation.penalised, self.config.training, self.config.search
+        is_last = self.step == training.num_steps and (training.planned_seconds or 0.0) >= LEAST_TO_SEARCH
+        if score is None or not is_last or given.length_penalty != SearchConfig().length_penalty:
+            return {}
+        found = {penalty: score(self.model, penalty) for penalty in _PENALTIES}
+        best = max(_PENALTIES, key=lambda penalty: found[penalty])
+        told = ", ".join(f"{found[penalty]:.2f} with {penalty:g}" for penalty in _PENALTIES)
+        self._notice(f"length penalty {best:g}, by {self._validation.best_by} on the validation data: {told}")
+        return {"length_penalty": best}
 
     def _keep_deadline(self) -> None:
         """Move the end of the run, once, if it would miss its time."""
@@ -296,17 +313,19 @@ class Trainer:
         end = int(self.processes.told_by_first(lambda: str(end)))
         if end == before.num_steps:
             return
-        self.config = self.config.replace(
-            training={"num_steps": end, "moved_end": (self.step, before.num_steps)}
-        )
-        self._learner.config, self._saves = self.config, replace(self._saves, config=self.config)
-        if self.processes.is_first:
-            write_text(self.run.config, self.config.to_toml())
+        self._take(training={"num_steps": end, "moved_end": (self.step, before.num_steps)})
         pace, rate = ("slower", "faster") if end < before.num_steps else ("faster", "more slowly")
         self._notice(
             f"{pace} than planned: the run ends after {end:,} updates instead of {before.num_steps:,}, "
             f"and the learning rate falls {rate}"
         )
+
+    def _take(self, **sections: Mapping[str, Any]) -> None:
+        """Change settings of the run, and record them."""
+        self.config = self.config.replace(**sections)
+        self._learner.config, self._saves = self.config, replace(self._saves, config=self.config)
+        if self.processes.is_first:
+            write_text(self.run.config, self.config.to_toml())
 
     def _save(self) -> None:
         self._learner.require_finite(self._planned)

@@ -37,6 +37,22 @@ def test_validation_and_evaluation_score_the_tokens_of_the_recorded_language(
     assert evaluate(like, sources, references, beam_size=1)[0] == expected
 
 
+@pytest.mark.parametrize("most", [1_000, 4])
+def test_length_penalties_are_compared_by_beam_search_on_some_sentences(
+    most: int, translator: Translator, toy_data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_MOST_SEARCHED", most)
+    data = PreparedData(toy_data)
+    sources, references = (data.lines("valid", side) for side in ("source", "target"))
+    validation = TRANSLATION.validation(sources, references, data.units, translator.config)
+    some = slice(None, None, -(-len(sources) // most))
+    assert validation.penalised is not None
+    for penalty in 0.0, 1.4:
+        texts = [found.text for found in translator.translate(sources[some], length_penalty=penalty)]
+        expected = bleu_of(WORDS)(texts, references[some]).value
+        assert validation.penalised(translator.engine.models[0], penalty) == expected
+
+
 CHINESE = ["今天天气很好。", "我喜欢喝绿茶。", "他住在一座小城市里。"]
 CONFIG = RunConfig().replace(
     model={"d_model": 16, "d_ff": 32, "num_layers": 1, "num_heads": 2},

@@ -26,7 +26,7 @@ def sweep(
     pairs: Path | None = None,
     target_language: str | None = None,
     beam_sizes: Annotated[list[AtLeastOne], SEVERAL] = [1, 2, 4, 8],  # noqa: B006
-    length_penalties: Annotated[list[float], SEVERAL] = [0.0, 0.3, 0.6, 1.0],  # noqa: B006
+    length_penalties: Annotated[list[float], SEVERAL] = [0.2, 0.6, 1.0, 1.4],  # noqa: B006
     device: Device = "auto",
     json_: bool = False,
 ) -> None:

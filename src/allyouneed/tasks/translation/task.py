@@ -3,7 +3,6 @@
 import filecmp
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
     from allyouneed.tasks.requests import TranslateOptions
     from allyouneed.tasks.translation.translator import Translator
     from allyouneed.training.meters import Validation
+
+_MOST_SEARCHED = 1_000
+"""Number of sentences by which length penalties are compared."""
 
 
 def evaluate(
@@ -129,7 +131,8 @@ def _validation(
 ) -> "Validation":
     """BLEU of greedy translations, which are fast; a source that is too long gets an empty translation.
 
-    Where sources begin with the symbols of several languages, it is the mean of their BLEU scores.
+    Where sources begin with the symbols of several languages, it is the mean of their BLEU scores. Length
+    penalties are compared on part of the sentences, if there are many.
     """
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
@@ -142,20 +145,30 @@ def _validation(
     wanted = {language: [references[place] for place in of_it] for language, of_it in places.items()}
     tokens = {language: choose_tokens(language, lines) for language, lines in wanted.items()}
 
-    def validate(model: "EncoderDecoder") -> Mapping[str, float]:
-        translator = Translator(model, config.greedy(), *_tokenizers(units))
-        requests = map(TranslationRequest, count(1), sources)
-        found = [each[0].text for each in results(translator.answer(requests), [Translation("", 0.0)])]
+    def scores(model: "EncoderDecoder", config: RunConfig, every: int = 1) -> dict[str, float]:
+        """Mean and single BLEU of a part of each language's sentences: the first of `every` so many."""
+        translator = Translator(model, config, *_tokenizers(units))
+        chosen = {language: of_it[::every] for language, of_it in places.items()}
+        requests = (TranslationRequest(1, sources[place]) for of_it in chosen.values() for place in of_it)
+        found = iter([each[0].text for each in results(translator.answer(requests), [Translation("", 0.0)])])
         bleu = {
             f"bleu_{language}": bleu_of(tokens[language])(
-                [found[place] for place in of_it], wanted[language]
+                [next(found) for _ in of_it], [references[place] for place in of_it]
             ).value
-            for language, of_it in places.items()
+            for language, of_it in chosen.items()
         }
         return {"bleu": sum(bleu.values()) / len(bleu), **(bleu if len(bleu) > 1 else {})}
 
+    def validate(model: "EncoderDecoder") -> Mapping[str, float]:
+        return scores(model, config.greedy())
+
+    def penalised(model: "EncoderDecoder", length_penalty: float) -> float:
+        every = -(-len(sources) // _MOST_SEARCHED)
+        return scores(model, config.replace(search={"length_penalty": length_penalty}), every)["bleu"]
+
     others = {bleu_of(each).__name__: each.why_not_words for each in tokens.values() if each != WORDS}
-    return Validation(validate, TRANSLATION.score, "+".join(others), "; ".join(filter(None, others.values())))
+    reason = "; ".join(filter(None, others.values()))
+    return Validation(validate, TRANSLATION.score, "+".join(others), reason, penalised)
 
 
 def _evaluate(
