@@ -57,6 +57,14 @@ def test_a_machine_that_was_disturbed_while_it_was_measured_uses_its_time() -> N
     assert simulate(lambda step: PACE / 4)[0].num_steps == 20_000
 
 
+def test_a_run_is_not_made_longer_by_a_few_updates() -> None:
+    early = TRAINING.model_copy(update={"planned_seconds": 10 * PLANNED})
+    deadline = Deadline(0, 0.0)
+    ends = [deadline.fitting_end(step, step * PACE, early, most_steps=9_000) for step in (220, 440, 660)]
+    assert ends == [8_800] * 3
+    assert deadline.fitting_end(880, 880 * PACE, early, most_steps=9_500) == 9_500
+
+
 def test_a_run_that_is_a_little_early_keeps_its_end() -> None:
     assert simulate(lambda step: 0.9 * PACE)[0] == TRAINING
 

@@ -33,7 +33,7 @@ _FEWEST_PARTS, _MOST_PARTS = 2, 4
 _RATE_BY_WIDTH, _RATE_OF_CONTINUED = 0.75, 0.3
 """Highest learning rate, times d_model; its share in a run that continues a model."""
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.2, 4_000
-_DROPOUTS = {0.1: 15.0, 0.2: 40.0, 0.3: math.inf}
+_DROPOUTS = {0.1: 25.0, 0.2: 40.0, 0.3: math.inf}
 """Rate of dropout -> number of epochs up to which it is taken."""
 _BY_HEART, _GAP = 1.01, 0.3
 """Share of the least validation loss, and nats below the validation loss, that tell what a run lacks."""

@@ -12,6 +12,8 @@ LEAST_TO_SEARCH = 120.0
 """Seconds of a budget from which on it has time to choose a length penalty."""
 _EARLIEST, _LATEST, _MOVED = 0.75, 0.98, 0.96
 """Shares of a budget between which the last update must be made, and where a moved end lies."""
+_WORTH = 1.05
+"""Least factor by which a run is made longer."""
 
 
 class Deadline:
@@ -41,6 +43,7 @@ class Deadline:
         left = max(0.0, _MOVED * planned - seconds)
         if seconds + min(paces) * updates > _LATEST * planned:
             return min(training.num_steps, step + max(1, int(left / min(paces))))
-        if seconds + max(paces) * updates < _EARLIEST * planned:
-            return max(training.num_steps, min(step + int(left / max(paces)), most_steps))
+        longer = min(step + int(left / max(paces)), most_steps)
+        if seconds + max(paces) * updates < _EARLIEST * planned and longer > _WORTH * training.num_steps:
+            return longer
         return training.num_steps
