@@ -148,6 +148,22 @@ def multilingual_model(toy_pairs: dict[str, Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def told_both_model(multilingual_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The weights of `multilingual_model`, told both languages: each side begins with its own symbol."""
+    from allyouneed.runs.loading import load_for
+    from allyouneed.storage.checkpoint import write_checkpoint
+    from allyouneed.storage.publish import publish_directory
+    from allyouneed.tasks.translation.task import TRANSLATION
+
+    found, out = load_for(multilingual_model, TRANSLATION), tmp_path_factory.mktemp("told") / "both"
+    config = found.config.replace(data={"language_symbols": "both", "directions": (), "source_language": ""})
+    with publish_directory(out, "model", {}, say=print) as aside:
+        write_checkpoint(aside, config, found.arrays, {})
+        TRANSLATION.load_units(found.directory, config.data, *config.model.vocab_sizes).save(aside)
+    return out
+
+
+@pytest.fixture(scope="session")
 def toy_model(toy_run: Path) -> Path:
     """The average of the toy run's last two checkpoints; not to be changed."""
     from allyouneed import average

@@ -1,7 +1,7 @@
 """Codes of languages (ISO 639, BCP 47): one spelling for the many in use."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 Direction = tuple[str, str]
@@ -44,6 +44,8 @@ _IN_DIRECTION: Final = re.compile(
 )
 _USUAL_SCRIPTS: Final = {"zh": "hans"}
 """Script of a language whose code names none, where texts in another script are as usual."""
+_LISTED: Final = 20
+"""Most codes in a message."""
 _FAR: Final = 100
 """Distance between scripts, more than any number of variants."""
 
@@ -135,6 +137,25 @@ def closest_code(asked: str, served: Iterable[str], *, is_source: bool = False) 
         each: found for each in served if (found := distance(asked, each, is_source=is_source)) is not None
     }
     return asked if asked in apart else min(apart, key=apart.__getitem__, default=None)
+
+
+def short_codes(codes: Sequence[str]) -> list[str]:
+    """The shortest code by which `closest_code` finds each of these, such as "fr" for "fra_Latn"."""
+    return [
+        next(
+            short
+            for short in (primary_language(code), standard_code(code), code)
+            if closest_code(short, codes) == code
+        )
+        for code in codes
+    ]
+
+
+def listed(codes: Iterable[str]) -> str:
+    """Codes for a message: all, or the first and the number of the others."""
+    all_codes = [*codes]
+    more = len(all_codes) - _LISTED
+    return ", ".join(all_codes if more <= 0 else [*all_codes[:_LISTED], f"{more} more (see verify)"])
 
 
 def are_same(one: str, other: str) -> bool:

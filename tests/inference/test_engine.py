@@ -31,6 +31,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "untied, without bias": {"tied_embeddings": "none", "attention_bias": False},
     "released in 2017": {"positions": "concatenated", "decoder_start": "zeros", "target_space": True},
     "pre-norm": {"norm": "pre"},
+    "of fairseq": {"norm": "pre", "positions": "fairseq", "decoder_start": "end"},
     "rotary": {"positions": "rotary"},
     "ALiBi": {"positions": "alibi", "target_space": True},
     "GELU": {"activation": "gelu"},

@@ -40,6 +40,25 @@ def assert_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]])
     assert scores == pytest.approx([h.score for hypotheses in expected for h in hypotheses], abs=1e-5)
 
 
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_given_token_begins_the_output_and_has_probability_one(tiny_model: Any, beam_size: int) -> None:
+    model = tiny_model().eval()
+    config = SearchConfig(beam_size=beam_size, length_normalization="none")
+    for engine in (build_engine(model), TorchEngine(model)):
+        plan = SearchPlan(engine, config)
+        scheduler, found = Scheduler(Batching()), []
+        for num_given in (0, 1):
+            found.append(scheduler.submit(plan, search_of(Source([5, 6], [7, 8], num_given))))
+        with engine.ready():
+            scheduler.work_off()
+        [free], [given] = (each.result() for each in found)
+        assert free.ids[:2] == given.ids[:2] == [7, 8]
+        assert given.ids == free.ids
+        assert given.token_log_probs[0] == 0 > free.token_log_probs[0]
+        assert given.token_log_probs[1:] == free.token_log_probs[1:]
+        assert given.score == pytest.approx(sum(given.token_log_probs))
+
+
 @pytest.mark.parametrize("normalization", NORMALIZATIONS)
 @pytest.mark.parametrize("seed", range(3))
 def test_generation_equals_scoring_every_possible_output(

@@ -11,7 +11,8 @@ from tests.tiny import TinyModel
 from torch import Tensor, nn
 
 from allyouneed.config.model import Role
-from allyouneed.inference import native_layers
+from allyouneed.inference import native_engine, native_layers
+from allyouneed.inference.engine import BATCH_TOKENS
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.native_layers import Packer
 from allyouneed.inference.stored_model import StoredModel
@@ -31,6 +32,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"positions": "concatenated", "decoder_start": "zeros"},
     {"autoregression": "ssru", "num_decoder_layers": 3, "scaled_embeddings": False},
     {"autoregression": "ssru", "norm": "pre"},
+    {"positions": "fairseq", "decoder_start": "end", "norm": "pre"},
 ]
 SOURCES, TARGETS = [[5, 6, 7, 9, END], [9, END]], [[START, 8, 4], [START, 7, 7, 7, 5]]
 TOLERANCE: dict[str, Any] = {"atol": 1e-5, "rtol": 1e-5}
@@ -210,3 +212,25 @@ def test_whoever_asks_while_encodings_are_computed_has_them_too(
         for each in (tables.covering(length), *found):
             assert each.encodings is not None
             assert len(each.encodings) >= length
+
+
+def test_large_embeddings_of_int8_models_are_rounded_to_bfloat16(
+    build: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build()
+    sources, targets = [[5, 6, 7, END]], [[7, 8, END]]
+    whole = NativeEngine(model, "int8").token_log_probs(sources, targets)
+    monkeypatch.setattr(native_layers, "_LARGE_BYTES", 0)
+    rounded = NativeEngine(model, "int8").token_log_probs(sources, targets)
+    matrix = model.embeddings.matrix("target").data
+    matrix.copy_(matrix.bfloat16())
+    monkeypatch.undo()
+    assert rounded.tolist() == NativeEngine(model, "int8").token_log_probs(sources, targets).tolist()
+    assert 0 < abs(rounded - whole).max() < 0.1
+
+
+def test_batches_of_large_vocabularies_are_smaller(build: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = NativeEngine(build())
+    assert engine.batch_tokens == BATCH_TOKENS
+    monkeypatch.setattr(native_engine, "_MOST_BATCH_LOGITS", 11 * 100)
+    assert engine.batch_tokens == 100

@@ -9,6 +9,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "pre-norm": {"norm": "pre"},
     "no biases": {"attention_bias": False},
     "concatenated positions": {"positions": "concatenated"},
+    "fairseq positions": {"positions": "fairseq"},
     "learned positions": {"positions": "learned", "max_positions": 9},
     "rotary positions": {"positions": "rotary"},
     "linear biases": {"positions": "alibi"},

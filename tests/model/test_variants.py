@@ -21,9 +21,9 @@ from allyouneed.model.dropout import SymbolDropout
 from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.layers import EncoderLayer, NormAndAdd
 from allyouneed.model.masks import causal_mask, padding_mask
-from allyouneed.model.position_tables import concatenated_sinusoids, sinusoids
+from allyouneed.model.position_tables import concatenated_sinusoids, fairseq_sinusoids, sinusoids
 from allyouneed.model.transformer import Transformer
-from allyouneed.symbols import PADDING, SENTINEL, START
+from allyouneed.symbols import END, PADDING, SENTINEL, START
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "base": {},
@@ -32,7 +32,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "over parameters": {"feed_forward": "parameters", "parameter_heads": 2, "parameter_pairs": 7},
     "pre-norm": {"norm": "pre"},
     "concatenated positions": {"positions": "concatenated"},
+    "fairseq positions": {"positions": "fairseq"},
     "zeros at the start": {"decoder_start": "zeros"},
+    "end at the start": {"decoder_start": "end"},
     "target space": {"target_space": True},
     "learned positions": {"positions": "learned", "max_positions": 9},
     "attention dropout": {"attention_dropout": 0.2},
@@ -248,6 +250,16 @@ def test_the_first_input_of_the_decoder_is_its_position_alone() -> None:
     row = model.embeddings.matrix("target")[7] * math.sqrt(14)
     torch.testing.assert_close(embedded[1], row + model.target_positions(2)[1])
     assert model.embed("source", ids)[0, 0].abs().max() > 1.5, "a source has no start"
+
+
+def test_fairseq_counts_positions_from_two_and_starts_with_the_end_symbol() -> None:
+    assert (fairseq_sinusoids(3, 6) == concatenated_sinusoids(5, 6)[2:]).all()
+    model = tiny_model(positions="fairseq", decoder_start="end")
+    read, expected = (model.embed("target", torch.tensor([[token, 7]])) for token in (START, END))
+    torch.testing.assert_close(read, expected)
+    assert (
+        model.embed("source", torch.tensor([[START]])) - model.embed("source", torch.tensor([[END]]))
+    ).any()
 
 
 def test_the_vector_of_the_target_space_is_added_to_every_source_position() -> None:

@@ -66,7 +66,8 @@ def test_doctor_says_which_and_why(
 
 def test_the_header_is_read_as_a_compiler_reads_it() -> None:
     assert [name for name, _ in structures()["stack"]._fields_] == [  # type: ignore[misc]
-        *("num_layers", "d_model", "threads", "pre_norm", "activation", "zero_token", "embedding_scale"),
+        *("num_layers", "d_model", "threads", "pre_norm", "activation", "zero_token"),
+        *("alias", "original", "in_bfloat16", "embedding_scale"),
         *("embeddings", "layers", "norm", "heads", "cross_heads"),
     ]
     assert {name: len(arguments) for name, arguments in functions().items()} == {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 STANDARD_INPUT = "standard input"
-_KEYS = ("text", "id", "target_prefix", "to")
+_KEYS = ("text", "id", "target_prefix", "to", "from")
 
 
 def input_windows() -> Iterator[list[Line]]:
@@ -51,11 +51,11 @@ class PlainText:
         self._n_best, self._scores, self._alignments = n_best, scores or n_best is not None, alignments
         self.rows_per_line = n_best or 1
 
-    def read(self, line: Line, prefix: str, to: str = "") -> LineRequest:
-        """A request whose text is the line, with a prefix, and the language to write."""
+    def read(self, line: Line, prefix: str, to: str = "", source: str = "") -> LineRequest:
+        """A request whose text is the line, with a prefix, and the languages to write and of the text."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
-        return LineRequest(TranslationRequest(line.number, line.text, prefix, to))
+        return LineRequest(TranslationRequest(line.number, line.text, prefix, to, source))
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
         """The text, with its score, or in a table; empty for a failure."""
@@ -77,12 +77,12 @@ class PlainText:
 
 
 class JsonLines:
-    """An object per line, with text, id, target_prefix, to; answered by `{"id": .., "translations": ..}`."""
+    """An object per line, with the keys of `_KEYS`; answered by `{"id": .., "translations": ..}`."""
 
     rows_per_line = 1
 
-    def read(self, line: Line, prefix: str, to: str = "") -> LineRequest:
-        """A request with the object's text, id (any JSON), prefix and language, by default the given ones."""
+    def read(self, line: Line, prefix: str, to: str = "", source: str = "") -> LineRequest:
+        """A request with the object's text, id (any JSON), prefix and languages, else the given ones."""
         if line.error is not None:
             return LineRequest(Unread(line.number, line.error))
         echoed: dict[str, Any] = {}
@@ -94,7 +94,8 @@ class JsonLines:
             placed = DataError(f"{STANDARD_INPUT}:{line.number}: {error.messages[0]}", label=error.label)
             return LineRequest(Unread(line.number, placed), echoed)
         text, prefix = given["text"], given.get("target_prefix", prefix)
-        request = TranslationRequest(line.number, text, prefix, given.get("to", to))
+        languages = given.get("to", to), given.get("from", source)
+        request = TranslationRequest(line.number, text, prefix, *languages)
         return LineRequest(request, echoed)
 
     def write(self, asked: LineRequest, answer: "Answered") -> list[str]:
@@ -114,7 +115,7 @@ def _check_object(given: Mapping[str, Any]) -> None:
         raise DataError('"text" is missing or not a string', label="E-JSON")
     if unknown := [key for key in given if key not in _KEYS]:
         raise DataError(f"unknown key {unknown[0]!r}; the keys are {', '.join(_KEYS)}", label="E-JSON")
-    for key in ("target_prefix", "to"):
+    for key in ("target_prefix", "to", "from"):
         if not isinstance(given.get(key, ""), str):
             raise DataError(f'"{key}" is not a string', label="E-JSON")
 

@@ -46,6 +46,8 @@ _ARCHITECTURES_THAT_KNOW = {
 """Setting -> architectures that support it; the others reject it. Unused sizes are ignored instead."""
 
 
+_SINUSOIDS = "sinusoidal", "concatenated", "fairseq"
+
 Role = Literal["source", "target", "output"]
 
 TYING: dict[str, dict[Role, str]] = {
@@ -131,10 +133,12 @@ class ModelConfig(Config):
     """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"
     """Layer normalisation: after each sum (3.1), or before each sub-layer and after the last one."""
-    positions: Literal["sinusoidal", "concatenated", "learned", "rotary", "alibi", "relative"] = "sinusoidal"
-    """Positional encoding (3.5): sines and cosines, interleaved or sines first, or learned (Table 3, row E);
-    or positions inside self-attention: rotary (Su et al. 2021), ALiBi (Press et al. 2022), or clipped offsets
-    (Shaw et al. 2018)."""
+    positions: Literal["sinusoidal", "concatenated", "fairseq", "learned", "rotary", "alibi", "relative"] = (
+        "sinusoidal"
+    )
+    """Positional encoding (3.5): sines and cosines, interleaved, sines first, or sines first from position 2
+    as in fairseq; or learned (Table 3, row E); or positions inside self-attention: rotary (Su et al. 2021),
+    ALiBi (Press et al. 2022), or clipped offsets (Shaw et al. 2018)."""
     max_distance: Positions = 16
     """Distance at which offsets are clipped, k (Shaw et al. 2018)."""
     max_positions: Positions = 1024
@@ -146,8 +150,9 @@ class ModelConfig(Config):
     """Multiply embeddings by sqrt(d_model) (3.4)."""
     output_bias: bool = False
     """A bias for each target token's logit; the paper has none."""
-    decoder_start: Literal["symbol", "zeros"] = "symbol"
-    """First input of the decoder: the embedding of the start symbol, or a zero vector."""
+    decoder_start: Literal["symbol", "zeros", "end"] = "symbol"
+    """First input of the decoder: the embedding of the start symbol, a zero vector, or the embedding of the
+    end symbol (fairseq)."""
     source_end: bool = True
     """Whether the encoder reads the end symbol of a source; an empty source keeps it."""
     target_space: bool = False
@@ -190,7 +195,7 @@ class ModelConfig(Config):
         odd = f"d_model = {self.d_model} is odd"
         if self.d_model % 2 and self.architecture in ("recurrent", "bytenet"):
             raise ValueError(f"{odd}; this architecture splits layers in half: take an even number")
-        if self.d_model % 2 and self.positions in ("sinusoidal", "concatenated"):
+        if self.d_model % 2 and self.positions in _SINUSOIDS:
             raise ValueError(f"{odd}; sines and cosines come in pairs: take an even number")
         if self.positions == "rotary" and self.head_widths[0] % 2:
             raise ValueError(f"d_k = {self.head_widths[0]} is odd; rotary positions turn pairs: make it even")
@@ -217,7 +222,7 @@ class ModelConfig(Config):
                 raise ValueError(
                     f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
-        in_self_attention = self.positions not in ("sinusoidal", "concatenated", "learned")
+        in_self_attention = self.positions not in (*_SINUSOIDS, "learned")
         for name, needs in {"neighbourhood": self.neighbourhood, "positions": in_self_attention}.items():
             if self.autoregression == "ssru" and needs:
                 raise ValueError(

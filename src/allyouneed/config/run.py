@@ -60,6 +60,11 @@ class DataConfig(Config):
         tuple[Annotated[Direction, Field(strict=False)], ...], Field(strict=False, exclude_if=operator.not_)
     ] = ()
     """Directions such as [["en", "de"], ["en", "fr"]] of a model of several; `prepare` sets them."""
+    language_symbols: Annotated[
+        Literal["target", "both"], Field(exclude_if=lambda value: value == "target")
+    ] = "target"
+    """Symbols of a model of several languages: that of the language to write before each source, or that of
+    its own language before each source and each translation, as in M2M-100 and NLLB."""
     tags: Literal["normalised", "predicted", "endings", "words"] = "normalised"
     """Symbol of a word in a tree: the same for all words, its part of speech, its last letter, or its part of
     speech and the word itself."""

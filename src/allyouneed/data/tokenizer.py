@@ -34,7 +34,7 @@ from allyouneed.data.vocabulary_file import read_json, require_size
 from allyouneed.data.word_cache import WordCache
 from allyouneed.data.words import characters_of_bytes, words_of_bytes
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.language_codes import closest_code
+from allyouneed.language_codes import closest_code, listed
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
 
@@ -179,9 +179,7 @@ class Tokenizer:
         """
         codes = [symbol[2:-2] for symbol in self.languages]
         if codes and (code := closest_code(language, codes)) is None:
-            raise UsageError(
-                f"language {language!r}: the model writes {', '.join(codes)}; choose one of these"
-            )
+            raise UsageError(f"language {language!r}: the model knows {listed(codes)}; choose one of these")
         return f">>{code}<<" if codes else ""
 
     def encode(self, text: str) -> list[int]:

@@ -26,6 +26,8 @@ class SearchRequest:
     length is finished without an end symbol."""
     prefix: Sequence[int] = ()
     """Token ids that every output begins with, fewer than `max_length`."""
+    num_given: int = 0
+    """Number of the prefix's first tokens that are no part of the output's probability."""
     sample: int = 0
     """Number of this sample among the samples of its source (sampling only)."""
 

@@ -22,6 +22,7 @@ def generate(
     *,
     n_best: int = 1,
     prefixes: Iterable[Sequence[int]] = repeat(()),
+    num_given: int = 0,
     constraint: Constraint | None = None,
     batching: Batching = Batching(),
 ) -> Iterator[list[Hypothesis]]:
@@ -34,6 +35,7 @@ def generate(
             end symbol counted in both, and no more than the model has positions for.
         n_best: Maximum number of hypotheses per source.
         prefixes: Token ids that the outputs of each source begin with.
+        num_given: Number of these that have probability 1; see `Source`.
         constraint: Output rules of the task. If no output obeys them, the hypothesis is empty, of score -inf.
         batching: Limits on the work computed at once.
 
@@ -41,7 +43,7 @@ def generate(
         UsageError: `n_best` exceeds the beam size, or the model lacks the attention that `config` requests.
     """
     plan = SearchPlan(engine, config, n_best, constraint)
-    return carry_out(plan, map(search_of, _paired(sources, prefixes)), batching)
+    return carry_out(plan, map(search_of, _paired(sources, prefixes, num_given)), batching)
 
 
 def carry_out(plan: SearchPlan, jobs: Iterable[Job[Result] | Result], batching: Batching) -> Iterator[Result]:
@@ -82,11 +84,13 @@ def _window(remaining: Iterator[Job[Result] | Result], num_sources: int) -> Iter
             return
 
 
-def _paired(sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]]) -> Iterator[Source]:
+def _paired(
+    sources: Iterable[Sequence[int]], prefixes: Iterable[Sequence[int]], num_given: int
+) -> Iterator[Source]:
     """Pair each source with its prefix; each prefix is read after its source."""
     of_each = iter(prefixes)
     for ids in sources:
         prefix = next(of_each, None)
         if prefix is None:
             raise ValueError("there are fewer prefixes than sources; give one for each, empty ones too")
-        yield Source(ids, prefix)
+        yield Source(ids, prefix, num_given)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.inference.engine import Engine, distinct
+from allyouneed.inference.engine import BATCH_TOKENS, Engine, distinct
 from allyouneed.inference.native_layers import Packer
 from allyouneed.inference.projection import FullProjection, ShortlistProjection
 from allyouneed.inference.search import Decoding
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _NEVER_PRODUCED = np.array(NEVER_PRODUCED, np.int64)
 _PROJECTED_LOGITS = 1 << 22
 """Maximum number of logits in memory at once, unless those of one position are more."""
+_MOST_BATCH_LOGITS = 1 << 28
+"""Product of the tokens of a batch and the vocabulary: 8,192 tokens of 32,768 entries."""
 _FIRST_POSITIONS = 32
 _GROUP = 8
 """Number of neighbouring positions whose attention is computed together."""
@@ -72,6 +74,11 @@ class NativeEngine(Engine):
     def models(self) -> "Sequence[EncoderDecoder]":
         """The model as PyTorch's module, built when it is asked for."""
         return [self._model.module]
+
+    @property
+    def batch_tokens(self) -> int:
+        """Source tokens as for `Engine`, or fewer: logits of a large vocabulary would fill the memory."""
+        return min(BATCH_TOKENS, max(1, _MOST_BATCH_LOGITS // self.config.target_vocab_size))
 
     @contextmanager
     def ready(self) -> Iterator[None]:

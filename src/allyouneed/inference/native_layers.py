@@ -1,6 +1,7 @@
 """Packs the encoder and the decoder of the paper's model (3.1) for the native kernels."""
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,7 +10,7 @@ from allyouneed.config.model import TYING, ModelConfig, Role
 from allyouneed.inference.stored_model import MisfitError, StoredModel
 from allyouneed.model.position_tables import SINUSOIDS, alibi_slopes, rotations
 from allyouneed.model.sizes import NUM_SPACES
-from allyouneed.native.arrays import aligned, copied
+from allyouneed.native.arrays import aligned, bfloat16_bits, copied, empty
 from allyouneed.native.attention_kernels import Heads
 from allyouneed.native.linear import PackedLinear
 from allyouneed.native.stack import (
@@ -22,16 +23,19 @@ from allyouneed.native.stack import (
     Tables,
     cells,
 )
-from allyouneed.symbols import START
+from allyouneed.symbols import END, START
 
 _FIRST_POSITIONS = 512
+_LARGE_BYTES = 1 << 28
+"""Size of embeddings above which those of int8 models are rounded: 64,000 entries of 1,024 numbers."""
+_ROWS_AT_ONCE = 4_096
 _KNOWN = {
     "architecture": {"transformer"},
     "attention": {"scaled"},
     "autoregression": {"attention", "ssru"},
     "feed_forward": {"network"},
     "activation": set(ACTIVATIONS),
-    "positions": {"sinusoidal", "concatenated", "learned", "rotary", "alibi"},
+    "positions": {*SINUSOIDS, "learned", "rotary", "alibi"},
 }
 """Setting -> the values that the kernels support."""
 _ANY = {
@@ -59,23 +63,26 @@ class Packer:
     def __init__(self, model: StoredModel, form: str, threads: int) -> None:
         self.config, self._model, self._form, self._threads = model.config, model, form, threads
         self._left = set(model.weights)
-        self._names, self._matrices = TYING[model.config.tied_embeddings], dict[str, NDArray[np.float32]]()
+        self._names, self._matrices = TYING[model.config.tied_embeddings], dict[str, NDArray[Any]]()
 
     @property
     def cross_heads(self) -> Heads:
         """The heads of cross-attention."""
         return self._heads()
 
-    def matrix(self, role: Role) -> NDArray[np.float32]:
+    def matrix(self, role: Role) -> NDArray[Any]:
         """The embeddings of a side, or the projection to the vocabulary (vocab, d_model).
 
-        It is read again and again, so it is copied: nothing that happens to a mapped file must change it.
+        In int8, a large one has the bits of bfloat16, for half of the memory. It is read again and again, so
+        it is copied: nothing that happens to a mapped file must change it.
         """
         name = f"embeddings.matrices.{self._names[role]}"
         if name not in self._matrices:
             sizes = {"source": self.config.source_vocab_size}
             size = sizes.get(role, self.config.target_vocab_size)
-            self._matrices[name] = copied(self._take(name, size, self.config.d_model))
+            found = self._take(name, size, self.config.d_model)
+            is_large = self._form == "int8" and found.nbytes > _LARGE_BYTES
+            self._matrices[name] = _in_bfloat16(found) if is_large else copied(found)
             self._model.release(name)
         return self._matrices[name]
 
@@ -103,6 +110,7 @@ class Packer:
                 pre_norm=config.norm == "pre",
                 activation=config.activation,
                 zero_token=START if is_decoder and config.decoder_start == "zeros" else None,
+                alias=(START, END) if is_decoder and config.decoder_start == "end" else (-1, -1),
                 threads=self._threads,
             ),
             self.cross_heads if is_decoder else None,
@@ -188,6 +196,14 @@ class Packer:
     def _norm(self, name: str) -> Norm:
         gains, biases = (self._take(f"{name}.{part}", self.config.d_model) for part in ("weight", "bias"))
         return Norm(gains.copy(), biases.copy(), self.config.layer_norm_epsilon)
+
+
+def _in_bfloat16(array: NDArray[np.float32]) -> NDArray[np.uint16]:
+    """A copy as bits of bfloat16."""
+    bits = empty(*array.shape, dtype=np.uint16)
+    for first in range(0, len(array), _ROWS_AT_ONCE):
+        bits[first : first + _ROWS_AT_ONCE] = bfloat16_bits(array[first : first + _ROWS_AT_ONCE])
+    return bits
 
 
 def _is_finite(array: NDArray[np.float32]) -> bool:

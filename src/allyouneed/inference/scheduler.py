@@ -37,6 +37,8 @@ class Source(NamedTuple):
     """Token ids without end symbol. An empty source gets the empty hypothesis with score 0."""
     prefix: Sequence[int] = ()
     """Token ids that the outputs begin with."""
+    num_given: int = 0
+    """Number of these, from the first on, that have probability 1, such as the symbol of a language."""
 
 
 class Job(NamedTuple, Generic[Result_co]):

@@ -66,7 +66,7 @@ class SearchPlan:
         return BeamSearch(self.engine.start(config.beam_size), config, n_best, self.constraint)
 
     def request(
-        self, key: int, source: Sequence[int], prefix: Sequence[int] = (), sample: int = 0
+        self, key: int, source: Sequence[int], prefix: Sequence[int] = (), num_given: int = 0, sample: int = 0
     ) -> SearchRequest:
         """Make the request to search one source.
 
@@ -74,7 +74,7 @@ class SearchPlan:
         """
         limits = [limit for limit in (self.config.max_length, self.engine.max_positions) if limit is not None]
         longest = min([len(source) + 1 + self.config.max_extra_tokens, *limits])
-        return SearchRequest(key, [*source, END], max(longest, len(prefix) + 1), prefix, sample)
+        return SearchRequest(key, [*source, END], max(longest, len(prefix) + 1), prefix, num_given, sample)
 
     def finished(self, request: SearchRequest, found: list[Hypothesis]) -> list[Hypothesis]:
         """The final hypotheses of a request, at least one, with alignments and coverage penalties."""

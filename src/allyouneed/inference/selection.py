@@ -62,8 +62,9 @@ class Restriction:
 
     cannot_end: Bool[np.ndarray, " sentences"]
     """Whether the hypotheses are too short to end."""
-    forced: Sequence[tuple[int, int]] = ()
-    """Sentences with the one token that each must choose, whatever else restricts it."""
+    forced: Sequence[tuple[int, int, bool]] = ()
+    """Sentences with the one token that each must choose, whatever else restricts it, and whether it is
+    given, with probability 1."""
     penalty: Penalty | None = None
     repeated: tuple[NDArray[np.int64], ...] | None = None
     """Indices (sentence, beam, token) of the tokens that would repeat an n-gram."""
@@ -80,7 +81,10 @@ class Restriction:
         normalisers: Float32[np.ndarray, "sentences beams"],
     ) -> None:
         """Lower the logits of disallowed tokens in place."""
-        kept = [logits[sentence, :, token].copy() for sentence, token in self.forced]
+        kept = [
+            (normalisers[sentence] if is_given else logits[sentence, :, token]).copy()
+            for sentence, token, is_given in self.forced
+        ]
         if self.penalty is not None:
             ids, factor = self.penalty
             log_probs = np.take_along_axis(logits, ids, axis=2) - normalisers[..., None]
@@ -90,7 +94,7 @@ class Restriction:
         if self.allowed is not None:
             np.copyto(logits, NOTHING, where=~self.allowed.table[self.allowed.classes])
         logits[self.cannot_end, :, END] = NOTHING
-        for (sentence, token), values in zip(self.forced, kept, strict=True):
+        for (sentence, token, _), values in zip(self.forced, kept, strict=True):
             logits[sentence] = NOTHING
             logits[sentence, :, token] = values
 
@@ -179,12 +183,12 @@ class Restrictions:
 
     def __init__(self, config: SearchConfig, constraint: Constraint | None = None) -> None:
         self._config, self._constraint = config, constraint
-        self._prefixes: list[Sequence[int]] = []
+        self._prefixes: list[tuple[Sequence[int], int]] = []
         self._states = np.empty(0, np.int64)
 
     def admit(self, sentences: Sequence[SearchRequest]) -> None:
         """Add sentences."""
-        self._prefixes += [sentence.prefix for sentence in sentences]
+        self._prefixes += [(sentence.prefix, sentence.num_given) for sentence in sentences]
         if self._constraint is not None and sentences:
             new = self._constraint.start([sentence.source for sentence in sentences])[:, None]
             new = np.repeat(new, self._config.beam_size, axis=1)
@@ -206,7 +210,7 @@ class Restrictions:
         """The tokens that are not allowed next; None if all are."""
         n, factor = self._config.no_repeat_ngram_size, self._config.repetition_penalty
         restricts = n or factor != 1 or self._constraint is not None
-        has_prefixes = any(self._prefixes)
+        has_prefixes = any(ids for ids, _ in self._prefixes)
         if not (restricts or has_prefixes or self._config.min_length > 1):
             return None
         lengths = beams.lengths + 1
@@ -214,8 +218,10 @@ class Restrictions:
         forced = []
         if has_prefixes:
             forced = [
-                (place, ids[length - 1])
-                for place, (ids, length) in enumerate(zip(self._prefixes, lengths.tolist(), strict=True))
+                (place, ids[length - 1], length <= given)
+                for place, ((ids, given), length) in enumerate(
+                    zip(self._prefixes, lengths.tolist(), strict=True)
+                )
                 if length <= len(ids)
             ]
         if not (restricts or forced or too_short.any()):

@@ -90,7 +90,10 @@ def choose_on_device(
 def restrict(logits: Tensor, normalisers: Tensor, restriction: Restriction) -> None:
     """Lower the logits of disallowed tokens in place, as `Restriction.apply`."""
     device = logits.device
-    kept = [logits[sentence, :, token].clone() for sentence, token in restriction.forced]
+    kept = [
+        (normalisers[sentence] if is_given else logits[sentence, :, token]).clone()
+        for sentence, token, is_given in restriction.forced
+    ]
     if restriction.penalty is not None:
         ids = torch.from_numpy(restriction.penalty.ids).to(device)
         log_probs = logits.gather(2, ids) - normalisers[..., None]
@@ -101,7 +104,7 @@ def restrict(logits: Tensor, normalisers: Tensor, restriction: Restriction) -> N
         table, classes = (torch.from_numpy(array).to(device) for array in restriction.allowed)
         logits.masked_fill_(~table[classes], NOTHING)
     logits[torch.from_numpy(restriction.cannot_end).to(device), :, END] = NOTHING
-    for (sentence, token), values in zip(restriction.forced, kept, strict=True):
+    for (sentence, token, _), values in zip(restriction.forced, kept, strict=True):
         logits[sentence] = NOTHING
         logits[sentence, :, token] = values
 

@@ -19,6 +19,7 @@ from allyouneed.interop.foreign_files import (
     json_value,
     read_entries,
 )
+from allyouneed.interop.multilingual import PIECES
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular
 from allyouneed.symbols import CONTROL_SYMBOLS
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -127,7 +128,7 @@ def _dequantised(variables: dict[str, Array]) -> dict[str, Array]:
 
 
 _SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
-TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm"
+TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm", PIECES, "tokenizer.json"
 """Files of tokenisers that a folder may have."""
 
 

@@ -24,6 +24,7 @@ _EXTRAS = frozenset({"activation", "decoder_start", "num_decoder_layers", "outpu
 _HELD = {
     "activation": {"relu", "gelu", "swish"},
     "positions": {"sinusoidal", "concatenated", "learned"},
+    "decoder_start": {"symbol", "zeros"},
 }
 """Setting -> the values that both formats hold."""
 

@@ -18,6 +18,7 @@ from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, require_finite
 from allyouneed.interop.parity import Ids
 from allyouneed.language_codes import standard_code
+from allyouneed.native.arrays import of_bfloat16_bits
 from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
 
@@ -80,7 +81,7 @@ class Imported:
 def as_float32(array: Array) -> Floats:
     """The values of an array of numbers, or of the bits of bfloat16, rounded to float32."""
     if array.dtype == BFLOAT16:
-        return (array.astype(np.uint32) << 16).view(np.float32)
+        return of_bfloat16_bits(array)
     with np.errstate(over="ignore"):  # what is too large becomes infinite
         return array.astype(np.float32, copy=False)
 
@@ -262,24 +263,37 @@ def embedding_weights(
     orders: tuple[Order, Order], source: Floats, target: Floats, output: Floats, bias: Floats
 ) -> Weights:
     """The embedding matrices in our order, equal ones once, and the bias of the logits if one is needed."""
-    matrices = {"source": orders[0].rows(source), "target": orders[1].rows(target)}
-    if not np.array_equal(target, output):
-        matrices["output"] = orders[1].rows(output)
-    elif orders[0].foreign == orders[1].foreign and np.array_equal(source, target):
-        matrices = {"shared": matrices["source"]}
+    is_tied = target is output or np.array_equal(target, output)
+    if (
+        is_tied
+        and orders[0].foreign == orders[1].foreign
+        and (source is target or np.array_equal(source, target))
+    ):
+        matrices = {"shared": orders[0].rows(source)}
+    else:
+        matrices = {"source": orders[0].rows(source), "target": orders[1].rows(target)}
+        if not is_tied:
+            matrices["output"] = orders[1].rows(output)
     found = {f"embeddings.matrices.{name}": matrix for name, matrix in matrices.items()}
     if bias.any() or None in orders[1].foreign:
         found["embeddings.bias"] = orders[1].rows(bias, NEVER)
     return found
 
 
-def sentencepiece_of(path: Path, pieces: Sequence[str]) -> SentencePieceTokenizer:
-    """The tokeniser of a SentencePiece model; raises ModelError if most of its pieces are no entries.
+def read_sentencepiece(path: Path) -> bytes:
+    """The content of a SentencePiece model; raises ModelError if it is missing, or larger than any."""
+    return read_published(path, MAX_VOCABULARY_BYTES)
+
+
+def sentencepiece_of(path: Path, pieces: Sequence[str], model: bytes | None = None) -> SentencePieceTokenizer:
+    """The tokeniser of a SentencePiece model, by default the content of the file.
+
+    Raises ModelError if most of its pieces are no entries.
 
     Bytes are not counted: where no text needs them, converters leave them out of the vocabulary.
     """
     try:
-        tokenizer = SentencePieceTokenizer.from_model(read_published(path, MAX_VOCABULARY_BYTES), pieces)
+        tokenizer = SentencePieceTokenizer.from_model(model or read_sentencepiece(path), pieces)
     except ValueError as error:
         raise damaged(path, f"cannot be read: {error}") from None
     written = [

@@ -24,6 +24,7 @@ from allyouneed.interop.foreign import (
     Pair,
     Scored,
     Tensors,
+    Vocabularies,
     Weights,
     config_of,
     embedding_weights,
@@ -32,6 +33,7 @@ from allyouneed.interop.foreign import (
 )
 from allyouneed.interop.foreign_files import damaged, folder_with, json_object
 from allyouneed.interop.marian_files import is_binary
+from allyouneed.interop.multilingual import is_multilingual, sentencepiece_in, vocabularies_of
 from allyouneed.interop.parity import Ids
 from allyouneed.model.position_tables import SINUSOIDS
 from allyouneed.symbols import END, START
@@ -78,32 +80,45 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
     names = vocabulary_of(path, "source"), vocabulary_of(path, "target")
     zeros = bool(numbers.get("start_from_zero_embedding", 0))
     added = bool(settings.get("add_source_eos", False))
-    callers_add = zeros and not added and Order.of_ours(names[0]) is None  # as for Marian's models
+    is_many = is_multilingual(names[0])
+    as_of_marian = zeros and Order.of_ours(names[0]) is None
+    callers_add = not added and (as_of_marian or is_many)
     notices = ["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else []
     if not added and not callers_add:
         notices.append("its sources are taken to have no end symbol, as add_source_eos is off")
-    orders = order_of(names[0], settings, path), order_of(names[1], settings, path)
-    vocabularies = tokenizers_of(path, orders, tokenizers or path)
+    vocabularies = _vocabularies(names, settings, path, tokenizers or path)
+    orders = vocabularies.orders
     weights, model = _weights(tensors, numbers, orders)
-    if not zeros:
-        _copy_start(weights, _start_of(settings, names[1], file), orders[1])
+    start = "zeros" if zeros else _start(weights, _start_of(settings, names[1], file), orders[1])
     epsilon = settings.get("layer_norm_epsilon") or 1e-5
     if not isinstance(epsilon, float) or not 0 < epsilon < 1:
         raise damaged(file, f"layer_norm_epsilon is {epsilon!r}")
     model |= {
-        "decoder_start": "zeros" if zeros else "symbol",
+        "decoder_start": start,
         "source_end": added or callers_add,
         "layer_norm_epsilon": epsilon,
     }
     return Imported(
         path / "model.bin",
-        config_of(file, vocabularies, weights, model),
+        config_of(file, vocabularies, weights, model, {"language_symbols": "both"} if is_many else None),
         weights,
         *vocabularies.tokenizers,
         packages=["ctranslate2"],
         load=lambda: RealCTranslate2(path, orders, names, ends=callers_add),
         notices=notices,
     )
+
+
+def _vocabularies(
+    names: tuple[Sequence[str], Sequence[str]], settings: Mapping[str, Any], path: Path, tokenizers: Path
+) -> Vocabularies:
+    if is_multilingual(names[0]):
+        if names[0] != names[1]:
+            raise damaged(path, "has different vocabularies, though each has all languages")
+        file, model = sentencepiece_in(tokenizers)
+        return vocabularies_of(names[0], model, file)
+    orders = order_of(names[0], settings, path), order_of(names[1], settings, path)
+    return tokenizers_of(path, orders, tokenizers)
 
 
 def _numbers(tensors: Tensors) -> dict[str, float]:
@@ -226,13 +241,14 @@ def _start_of(settings: Mapping[str, Any], names: Sequence[str], path: Path) -> 
     return names.index(start)
 
 
-def _copy_start(weights: Weights, number: int, order: Order) -> None:
-    """Some decoders start with the embedding of the end symbol: give it to our start symbol, too.
+def _start(weights: Weights, number: int, order: Order) -> str:
+    """The value of `decoder_start`, given the entry that a decoder starts with.
 
-    If the vocabulary has a start symbol, as fairseq's do, its logits remain: the matrices are tied no more.
+    The embedding of an entry that is neither the start nor the end symbol is given to our start symbol, too.
+    If the vocabulary has a start symbol, its logits remain: the matrices are tied no more.
     """
-    if order.foreign[START] == number:
-        return
+    if number in (known := {order.foreign[START]: "symbol", order.foreign[END]: "end"}):
+        return known[number]
     prefix = "embeddings.matrices"
     if order.foreign[START] is not None:  # the source, the target and the output get a matrix each
         if (shared := weights.pop(f"{prefix}.shared", None)) is not None:
@@ -241,6 +257,7 @@ def _copy_start(weights: Weights, number: int, order: Order) -> None:
     matrix = weights.get(f"{prefix}.shared", weights.get(f"{prefix}.target"))
     assert matrix is not None
     matrix[START] = matrix[order.ours([number])[0]]
+    return "symbol"
 
 
 class RealCTranslate2:
@@ -287,6 +304,7 @@ class RealCTranslate2:
         found = self._translator.translate_batch(
             [self._pieces(0, ids) + self._end for ids in sources],
             beam_size=1,
+            min_decoding_length=0,
             max_decoding_length=most,
             max_input_length=0,
             suppress_sequences=[[name] for name in never],

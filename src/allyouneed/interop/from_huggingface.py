@@ -1,7 +1,7 @@
-"""Reads Marian models of Hugging Face (`MarianMTModel`), those of OPUS-MT and our own exports.
+"""Reads models of Hugging Face: Marian's (OPUS-MT and our own exports), M2M-100 and NLLB.
 
-The way back from `huggingface.marian_weights`: the dimensions of the residual stream are put in our order, in
-which sines and cosines alternate.
+Marian's weights take the way back from `huggingface.marian_weights`: the dimensions of the residual stream
+are put in our order, in which sines and cosines alternate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,17 +31,26 @@ from allyouneed.interop.foreign import (
     sentencepiece_of,
 )
 from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, is_whole, json_object
+from allyouneed.interop.multilingual import checked_description, read_vocabulary
 from allyouneed.model.position_tables import sinusoids
 from allyouneed.storage.tensor_files import map_tensors
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START
 
+_MARIAN, _M2M = "marian", "m2m_100"
 _KNOWN: dict[str, tuple[object, ...]] = {
-    "model_type": ("marian",),
+    "model_type": (_MARIAN, _M2M),
     "activation_function": ("relu", "gelu", "swish", "silu"),
-    **dict.fromkeys(("normalize_before", "normalize_embedding"), (False,)),
-    **dict.fromkeys(("add_final_layer_norm", "add_bias_logits"), (False,)),
+    **dict.fromkeys(("normalize_embedding", "add_bias_logits"), (False,)),
     "static_position_embeddings": (True,),
 }
+_NORMS = "normalize_before", "add_final_layer_norm"
+"""Settings that Marian's models have off, and others on, whatever their files say."""
+_LACKING = {
+    "mbart": "layer normalisation of the embeddings",
+    "t5": "buckets of relative positions, and normalisation without means",
+    "bart": "layer normalisation of the embeddings",
+}
+"""Architecture -> what it has and ours has not."""
 _SIZES = {
     **{"d_model": "d_model", "d_ff": "encoder_ffn_dim", "num_heads": "encoder_attention_heads"},
     **{"num_layers": "encoder_layers", "num_decoder_layers": "decoder_layers"},
@@ -89,12 +98,20 @@ def read(path: Path) -> Imported:
             "AutoTokenizer.from_pretrained(PATH).save_pretrained(SAFE)"
         )
     settings = json_object(path / "config.json")
-    require_settings(settings, _KNOWN, path / "config.json", "only Marian's architecture is known")
+    kind = settings.get("model_type")
+    lacking = _LACKING.get(str(kind))
+    reason = f"it has {lacking}" if lacking else "only the architectures of Marian and M2M-100 are known"
+    known_norms = dict.fromkeys(_NORMS, (kind == _M2M,))
+    require_settings(settings, _KNOWN | known_norms, path / "config.json", reason)
     sizes = _sizes(settings, path / "config.json")
     known = known_settings(path, settings)
-    vocabularies = _vocabularies(path, settings)
+    if kind == _M2M:
+        _, vocabularies = read_vocabulary(path, _number(settings, "vocab_size", path / "config.json"))
+    else:
+        vocabularies = _sides(path)
+    _check_symbols(path, vocabularies, settings)
     tensors = Tensors(map_tensors(path / _WEIGHTS), path / _WEIGHTS)
-    weights, zero_start = _weights(tensors, vocabularies.orders, sizes, settings)
+    weights, start = _weights(tensors, vocabularies.orders, sizes, settings, is_marian=kind == _MARIAN)
     file = path / "tokenizer_config.json"
     found = json_object(file) if file.exists() else {}
     config = config_of(
@@ -105,16 +122,19 @@ def read(path: Path) -> Imported:
             **sizes,
             "layer_norm_epsilon": MARIAN_EPSILON,
             "scaled_embeddings": bool(settings.get("scale_embedding", False)),
-            "decoder_start": "zeros" if zero_start else "symbol",
+            "decoder_start": start,
+            **({"norm": "pre", "positions": "fairseq"} if kind == _M2M else {}),
         },
-        language_settings(found.get("source_lang"), found.get("target_lang")),
+        {"language_symbols": "both"}
+        if kind == _M2M
+        else language_settings(found.get("source_lang"), found.get("target_lang")),
         _search(path, settings),
     )
 
     def load() -> Original:
         from allyouneed.interop.transformers_marian import TransformersMarian
 
-        return TransformersMarian(path, known, vocabularies.orders)
+        return TransformersMarian(path, known, vocabularies.orders, str(kind))
 
     notices = ["its weights have less precision than float32"] if tensors.is_rounded else []
     return Imported(
@@ -152,13 +172,19 @@ def _number(settings: dict[str, Any], name: str, path: Path) -> int:
 
 
 def _weights(
-    tensors: Tensors, orders: tuple[Order, Order], sizes: dict[str, Any], settings: dict[str, Any]
-) -> tuple[Weights, bool]:
-    """The weights by our names, and whether the decoder starts with zeros."""
+    tensors: Tensors,
+    orders: tuple[Order, Order],
+    sizes: dict[str, Any],
+    settings: dict[str, Any],
+    *,
+    is_marian: bool,
+) -> tuple[Weights, str]:
+    """The weights by our names, and the value of `decoder_start`."""
     width = sizes["d_model"]
-    ours_of = np.arange(width).reshape(-1, 2).T.ravel().argsort()
-    embeddings, zero_start = _embeddings(tensors, orders, width, ours_of, settings)
-    _check_positions(tensors, width, ours_of)
+    ours_of = np.arange(width).reshape(-1, 2).T.ravel().argsort() if is_marian else None
+    embeddings, start = _embeddings(tensors, orders, width, ours_of, settings)
+    if ours_of is not None:
+        _check_positions(tensors, width, ours_of)
 
     def take(stack: str, layer: int, name: str, *shape: int) -> Pair:
         prefix = f"model.{stack}.layers.{layer}.{name}"
@@ -166,23 +192,29 @@ def _weights(
 
     depths = sizes["num_layers"], sizes["num_decoder_layers"]
     weights = embeddings
+    for stack in () if is_marian else ("encoder", "decoder"):
+        tensors.drop(f"model.{stack}.embed_positions.weights")  # which are computed anew
+        for part in ("weight", "bias"):
+            weights[f"{stack}_norm.{part}"] = tensors.take(f"model.{stack}.layer_norm.{part}", width)
     for name, array in layer_weights(depths, (width, sizes["d_ff"]), LAYER, take).items():
-        if any(f"{part}." in name for part in WRITING):  # the dimensions of the stream, in our order
+        if ours_of is None:
+            weights[name] = array
+        elif any(f"{part}." in name for part in WRITING):  # the dimensions of the stream, in our order
             weights[name] = array[ours_of]
         else:
             weights[name] = array[:, ours_of] if name.endswith("weight") else array
     tensors.require_empty()
-    return weights, zero_start
+    return weights, start
 
 
 def _embeddings(
     tensors: Tensors,
     orders: tuple[Order, Order],
     width: int,
-    ours_of: NDArray[np.int64],
+    ours_of: NDArray[np.int64] | None,
     settings: dict[str, Any],
-) -> tuple[Weights, bool]:
-    """The matrices and the bias in our order, and whether the decoder starts with zeros.
+) -> tuple[Weights, str]:
+    """The matrices and the bias in our order, and how the decoder starts.
 
     Marian's decoder starts with padding, whose vector is zero, unless transformers has trained it.
     """
@@ -201,9 +233,10 @@ def _embeddings(
     start = settings.get("decoder_start_token_id", settings.get("pad_token_id"))
     if not isinstance(start, int) or not 0 <= start < len(target):
         raise damaged(tensors.path, f"decoder_start_token_id is {start!r}")
-    zero_start = start != orders[1].foreign[START] and not target[start].any()
-    if start != orders[1].foreign[START] and not zero_start:
-        if start != orders[1].foreign[PADDING]:
+    own = orders[1].foreign
+    how = {own[START]: "symbol", own[END]: "end"}.get(start, "symbol" if target[start].any() else "zeros")
+    if how == "symbol" and start != own[START]:
+        if start != own[PADDING]:
             raise ModelError(
                 f"{tensors.path}: the decoder starts with entry {start}, not with padding, which is "
                 "not supported"
@@ -212,9 +245,11 @@ def _embeddings(
     output = target
     if "lm_head.weight" in tensors:
         output = tensors.take("lm_head.weight", entries[1], width)
+    if ours_of is None:
+        return embedding_weights(orders, source, target, output, np.zeros(entries[1], np.float32)), how
     bias = tensors.take("final_logits_bias", 1, entries[1])[0]
     source, target, output = (matrix[:, ours_of] for matrix in (source, target, output))
-    return embedding_weights(orders, source, target, output, bias), zero_start
+    return embedding_weights(orders, source, target, output, bias), how
 
 
 def _check_positions(tensors: Tensors, width: int, ours_of: NDArray[np.int64]) -> None:
@@ -229,16 +264,19 @@ def _check_positions(tensors: Tensors, width: int, ours_of: NDArray[np.int64]) -
             raise ModelError(f"{tensors.path}: {name} are no sinusoids, which is not supported")
 
 
-def _vocabularies(path: Path, settings: dict[str, Any]) -> Vocabularies:
-    """The vocabularies of a folder, our own if `export` wrote it, which `settings` must not contradict."""
-    found = _own(path) if (path / "tokenizer.json").exists() else _sentencepiece(path)
+def _sides(path: Path) -> Vocabularies:
+    """The vocabularies of a folder of Marian's, our own if `export` wrote it."""
+    return _own(path) if (path / "tokenizer.json").exists() else _sentencepiece(path)
+
+
+def _check_symbols(path: Path, found: Vocabularies, settings: dict[str, Any]) -> None:
+    """Raise ModelError if `settings` contradict the vocabularies."""
     for name, token in (("pad_token_id", PADDING), ("eos_token_id", END)):
         if any(order.foreign[token] != settings.get(name) for order in found.orders):
             symbol = CONTROL_SYMBOLS[token]
             raise ModelError(
                 f"{path}: {name} is {settings.get(name)!r}, not the place of {symbol} in the vocabulary"
             )
-    return found
 
 
 def _own(path: Path) -> Vocabularies:
@@ -327,6 +365,7 @@ _SYMBOLS = "unk_token", "eos_token", "pad_token", "additional_special_tokens"
 _OF_TOKENS: dict[str, tuple[str, ...]] = {
     "tokenizer_config.json": (
         *("source_lang", "target_lang", "separate_vocabs", "added_tokens_decoder", *_SYMBOLS),
+        *("language_codes", "num_madeup_words", "extra_special_tokens"),
     ),
     "special_tokens_map.json": _SYMBOLS,
     "added_tokens.json": (),
@@ -341,4 +380,6 @@ def known_settings(path: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
         if (path / name).exists():
             found = json_object(path / name)
             known[name] = {key: value for key, value in found.items() if not wanted or key in wanted}
+    if settings.get("model_type") == _M2M and (path / "tokenizer.json").exists():
+        known["tokenizer.json"] = checked_description(path / "tokenizer.json")
     return known

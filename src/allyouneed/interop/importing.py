@@ -99,6 +99,7 @@ def import_model(
     }
     with publish_directory(out, "model", facts, say=say) as aside:
         write_checkpoint(aside, config, imported.weights, {})
+        imported.weights.clear()  # the memory is needed for the proof
         Units(imported.source, imported.target).save(aside)
         stored = StoredModel(config.model, map_tensors(aside / WEIGHTS), out / WEIGHTS)
         lacking = next((each for each in imported.packages if importlib.util.find_spec(each) is None), None)

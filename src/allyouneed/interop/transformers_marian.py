@@ -1,4 +1,4 @@
-"""The software of Hugging Face's models of Marian: `transformers`, which needs PyTorch."""
+"""The software of Hugging Face's models, of Marian and of M2M-100: `transformers`, which needs PyTorch."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,25 +16,37 @@ from allyouneed.model.position_tables import sinusoids
 _NO_TOKEN = -1
 """Stands for ids that are no entries of the vocabulary, such as those of tokens that were added later."""
 
-_FILES = "model.safetensors", "source.spm", "target.spm", "vocab.json", "target_vocab.json"
+_FILES = (
+    *("model.safetensors", "source.spm", "target.spm", "vocab.json", "target_vocab.json"),
+    "sentencepiece.bpe.model",
+)
 
 
 class TransformersMarian:
     """The model in transformers; an `Original`.
 
-    `settings` are those of `known_settings`.
+    `settings` are those of `known_settings`; `kind` is the architecture, "marian" or "m2m_100".
     """
 
-    def __init__(self, path: Path, settings: Mapping[str, Any], orders: tuple[Order, Order]) -> None:
-        from transformers import GenerationConfig, MarianMTModel, MarianTokenizer
+    def __init__(
+        self,
+        path: Path,
+        settings: Mapping[str, Any],
+        orders: tuple[Order, Order],
+        kind: str = "marian",
+    ) -> None:
+        from transformers import GenerationConfig, M2M100ForConditionalGeneration, MarianMTModel
 
-        self._tokenizer = None
+        is_marian = kind == "marian"
+        self._tokenizer, self._num_before = None, 0 if is_marian else 1
+        of_kind: Any = MarianMTModel if is_marian else M2M100ForConditionalGeneration
         with folder_with(path, _FILES, settings) as folder, no_progress_bar():
-            if (folder / "source.spm").exists():  # our exports have no SentencePiece model
-                # Not AutoTokenizer: a hostile folder would choose the class.
-                self._tokenizer = MarianTokenizer.from_pretrained(folder, local_files_only=True)
-            model = MarianMTModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
-        for stack in (model.get_encoder(), model.get_decoder()):  # a file may have rounded sinusoids
+            if not is_marian or (folder / "source.spm").exists():  # our exports have no SentencePiece model
+                tokenizer = _tokenizer_class(folder)
+                self._tokenizer = tokenizer.from_pretrained(folder, local_files_only=True)
+            model = of_kind.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
+        # A file may have rounded sinusoids.
+        for stack in (model.get_encoder(), model.get_decoder()) if is_marian else ():
             length, width = stack.embed_positions.weight.shape
             of_ours = torch.arange(width).view(-1, 2).T.flatten()
             with torch.inference_mode():
@@ -51,7 +63,7 @@ class TransformersMarian:
         if self._tokenizer is None:
             return None
         ids: list[int] = self._tokenizer(text)["input_ids"]
-        return self._source.ours(ids[:-1], unknown=_NO_TOKEN)
+        return self._source.ours(ids[self._num_before : -1], unknown=_NO_TOKEN)
 
     @torch.inference_mode()
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
@@ -80,6 +92,15 @@ class TransformersMarian:
 
     def _read(self, source: Ids) -> Tensor:
         return torch.tensor([[*self._source.theirs(source), self._model.config.eos_token_id]])
+
+
+def _tokenizer_class(folder: Path) -> Any:
+    """The class of a folder's tokeniser; not AutoTokenizer, as a hostile folder would choose the class."""
+    from transformers import M2M100Tokenizer, MarianTokenizer, NllbTokenizer
+
+    if (folder / "source.spm").exists():
+        return MarianTokenizer
+    return M2M100Tokenizer if (folder / "vocab.json").exists() else NllbTokenizer
 
 
 @contextmanager

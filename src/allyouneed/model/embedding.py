@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from allyouneed.config.model import TYING, Role
-from allyouneed.symbols import START
+from allyouneed.symbols import END, START
 
 LookUp = Callable[[Tensor, Tensor, bool], Tensor]
 """Ids (*shape), a matrix (vocab, d_model) and whether its gradient is sparse -> vectors (*shape, d_model)."""
@@ -25,7 +25,12 @@ def rows_after_zeros(ids: Tensor, matrix: Tensor, sparse: bool) -> Tensor:
     return rows_of(ids, matrix, sparse) * (ids != START)[..., None]
 
 
-DECODER_STARTS: dict[str, LookUp] = {"symbol": rows_of, "zeros": rows_after_zeros}
+def rows_after_end(ids: Tensor, matrix: Tensor, sparse: bool) -> Tensor:
+    """The row of each id, or the end symbol's for the start symbol, as fairseq has it."""
+    return rows_of(ids.masked_fill(ids == START, END), matrix, sparse)
+
+
+DECODER_STARTS: dict[str, LookUp] = {"symbol": rows_of, "zeros": rows_after_zeros, "end": rows_after_end}
 """`ModelConfig.decoder_start` -> function that looks up the vectors of the decoder's input."""
 
 

@@ -21,9 +21,15 @@ def concatenated_sinusoids(length: int, d_model: int) -> NDArray[np.float32]:
     return np.concatenate([np.sin(angle), np.cos(angle)], axis=1).astype(np.float32)
 
 
+def fairseq_sinusoids(length: int, d_model: int) -> NDArray[np.float32]:
+    """`concatenated_sinusoids` from position 2 on: fairseq counts from its id of padding, 1."""
+    return concatenated_sinusoids(length + 2, d_model)[2:]
+
+
 SINUSOIDS: Mapping[str, Callable[[int, int], NDArray[np.float32]]] = {
     "sinusoidal": sinusoids,
     "concatenated": concatenated_sinusoids,
+    "fairseq": fairseq_sinusoids,
 }
 """`ModelConfig.positions` -> the function of length and d_model that it names."""
 

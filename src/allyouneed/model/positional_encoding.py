@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from allyouneed.model.masks import sent
-from allyouneed.model.position_tables import concatenated_sinusoids, sinusoids
+from allyouneed.model.position_tables import SINUSOIDS, sinusoids
 from allyouneed.model.sizes import NUM_SPACES
 
 _SHORTEST_TABLE = 512
@@ -62,10 +62,15 @@ class NoEncodings(nn.Module):
         return self.zeros.expand(length, -1)
 
 
+def _sinusoidal(
+    encode: Callable[[int, int], NDArray[np.float32]],
+) -> Callable[[int, int], SinusoidalPositions]:
+    return lambda d_model, _: SinusoidalPositions(d_model, encode)
+
+
 Encodings = SinusoidalPositions | LearnedPositions | NoEncodings
 ENCODINGS: dict[str, Callable[[int, int], Encodings]] = {
-    "sinusoidal": lambda d_model, max_positions: SinusoidalPositions(d_model),
-    "concatenated": lambda d_model, max_positions: SinusoidalPositions(d_model, concatenated_sinusoids),
+    **{kind: _sinusoidal(encode) for kind, encode in SINUSOIDS.items()},
     "learned": lambda d_model, max_positions: LearnedPositions(max_positions, d_model),
 }
 """`ModelConfig.positions` -> the encodings, made from d_model and the number of positions."""

@@ -72,6 +72,11 @@ def address_of(array: NDArray[Any]) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(array.data)) if array.size else 0
 
 
+def of_bfloat16_bits(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
+    """The values of the bits of bfloat16."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
+
+
 def bfloat16_bits(values: NDArray[np.float32]) -> NDArray[np.uint16]:
     """The bits of the values, rounded to bfloat16; ties go to even."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)

@@ -93,8 +93,10 @@ struct layer {
 struct stack {
     int32_t num_layers, d_model, threads, pre_norm, activation;
     int32_t zero_token;      /* its embedding is a zero vector; -1 for none */
+    int32_t alias, original; /* a token that has the embedding of another; -1 for none */
+    int32_t in_bfloat16;     /* whether embeddings are the bits of bfloat16, not float32 */
     float embedding_scale;
-    const float *embeddings; /* tokens x d_model */
+    const void *embeddings;  /* tokens x d_model */
     const struct layer *layers;
     struct norm norm;        /* after the last layer */
     struct heads heads;      /* of self-attention; a cell counts as the value of one head without keys */

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from allyouneed.native.arrays import Float32, address_of, bfloat16_bits, empty
+from allyouneed.native.arrays import Float32, address_of, bfloat16_bits, empty, of_bfloat16_bits
 from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, available, library
 
@@ -43,7 +43,7 @@ class PackedLinear:
 
     def __init__(
         self,
-        weight: Float32[np.ndarray, "outputs inputs"],
+        weight: NDArray[Any],  # (outputs, inputs), in float32 or the bits of bfloat16
         bias: Float32[np.ndarray, " outputs"] | None,
         form: str,
         *,
@@ -102,7 +102,7 @@ class InPlaceLinear:
 
 
 def pack(
-    weight: Float32[np.ndarray, "outputs inputs"],
+    weight: NDArray[Any],
     bias: Float32[np.ndarray, " outputs"],
     form: str,
     layout: Any,
@@ -126,6 +126,8 @@ def pack(
 
 def _pack_block(weight: NDArray[Any], bias: NDArray[np.float32], form: str, layout: Any) -> Packed:
     start, scale = bias, bias
+    if weight.dtype == np.uint16:
+        weight = of_bfloat16_bits(weight)
     if form == "int8":
         largest = np.abs(weight).max(axis=1)
         if layout.pairs:  # 127 steps, as rounding both weights adds one at most

@@ -17,15 +17,23 @@ struct space {
     float *mapped; /* (num_tokens, d_model) */
 };
 
+static float of_bfloat16(uint16_t bits) {
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
 static void embed(const struct stack *stack, const struct tokens *tokens, float *x) {
     const int d_model = stack->d_model;
     for (int64_t row = 0; row < tokens->num_tokens; row++, x += d_model) {
-        const int64_t id = tokens->ids[row];
-        const float *embedding = stack->embeddings + id * d_model;
+        const int64_t id = tokens->ids[row] == stack->alias ? stack->original : tokens->ids[row];
+        const float *embedding = (const float *)stack->embeddings + id * d_model;
+        const uint16_t *bits = (const uint16_t *)stack->embeddings + id * d_model;
         const float *encoding = tokens->encodings ? tokens->encodings + tokens->positions[row] * d_model : NULL;
         const float scale = id == stack->zero_token ? 0 : stack->embedding_scale;
         for (int i = 0; i < d_model; i++)
-            x[i] = embedding[i] * scale + (encoding ? encoding[i] : 0);
+            x[i] = (stack->in_bfloat16 ? of_bfloat16(bits[i]) : embedding[i]) * scale + (encoding ? encoding[i] : 0);
     }
 }
 

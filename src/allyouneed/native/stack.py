@@ -3,8 +3,10 @@
 import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from allyouneed.native.arrays import Float32, Int64, address_of, empty
 from allyouneed.native.attention_kernels import Heads, KeysValues, Rows
@@ -77,12 +79,14 @@ class StackSettings:
         pre_norm: Whether normalisation comes before a sub-layer, not after the sum.
         activation: Activation of the feed-forward network, one of `ACTIVATIONS`.
         zero_token: Token whose embedding is a zero vector, if there is one.
+        alias: A token, and the one whose embedding it has; -1 for none.
         threads: Number of threads that share the tokens.
     """
 
     pre_norm: bool = False
     activation: str = "relu"
     zero_token: int | None = None
+    alias: tuple[int, int] = (-1, -1)
     threads: int = 1
 
 
@@ -114,7 +118,7 @@ class PackedStack:
     A row of the result is the same bit for bit, whatever the other tokens and the number of threads.
 
     Args:
-        embeddings: Embedding of each token.
+        embeddings: Embedding of each token (tokens, d_model), in float32, or as the bits of bfloat16.
         scale: Factor of the embeddings.
         heads: Heads of self-attention; for recurrent units those of `cells`.
         layers: Layers, the first one first.
@@ -125,7 +129,7 @@ class PackedStack:
 
     def __init__(
         self,
-        embeddings: Float32[np.ndarray, "vocab d_model"],
+        embeddings: NDArray[Any],
         scale: float,
         heads: Heads,
         layers: Sequence[Layer],
@@ -133,7 +137,7 @@ class PackedStack:
         settings: StackSettings = StackSettings(),
         cross_heads: Heads | None = None,
     ) -> None:
-        assert embeddings.dtype == np.float32
+        assert embeddings.dtype in (np.float32, np.uint16)
         assert embeddings.flags.c_contiguous
         assert (layers[0].cross_attention is None) == (cross_heads is None)
         self.heads, self.num_layers = heads, len(layers)
@@ -149,6 +153,8 @@ class PackedStack:
             settings.pre_norm,
             ACTIVATIONS.index(settings.activation),
             -1 if settings.zero_token is None else settings.zero_token,
+            *settings.alias,
+            embeddings.dtype == np.uint16,
             scale,
             embeddings.ctypes.data,
             ctypes.addressof(self._layers),

@@ -118,7 +118,13 @@ class InitialModel:
             read_manifest(self.state, "state")
 
     def require_tokenizers_of(self, config: DataConfig) -> None:
-        """Raise UsageError if settings of data contradict the tokenisers."""
+        """Raise UsageError if settings of data contradict the tokenisers, or the model cannot be trained."""
+        if self.config.data.language_symbols == "both":
+            raise UsageError(
+                f"tokenizer_from: {self.path} is told both languages, as M2M-100 and NLLB are, and such "
+                "models cannot be trained further; name another model",
+                settings=["tokenizer_from"],
+            )
         own, wanted = self.config.data.model_dump(), config.model_dump()
         for name in _OF_TOKENIZERS:
             if own[name] != wanted[name]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from allyouneed.config.run import DecodingPrecision, RunConfig
 from allyouneed.config.settings import require_counts
-from allyouneed.errors import ModelError, UserError
+from allyouneed.errors import ModelError, UsageError, UserError
 from allyouneed.inference.stored_model import StoredModel
 from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import require_regular
@@ -57,6 +57,7 @@ def load_translator(
     threads: int = 1,
     shortlist: Path | str | None = None,
     to: str | None = None,
+    source: str = "",
 ) -> "Translator":
     """Load a translator from a model directory, a checkpoint, or the latest checkpoint of a run.
 
@@ -68,16 +69,19 @@ def load_translator(
         threads: Number of threads per matrix product (CPU only).
         shortlist: A directory made by `allyouneed shortlist`; limits translations to its tokens, for speed.
         to: Code of the language to write, for a model of several; see `Translator.into`.
+        source: Code of the language of the texts, for a model that must be told it; with `to` only.
 
     Raises:
         ModelError: A model is missing, damaged or for another task, or another model or the shortlist has
             other vocabularies.
         UsageError: The precision or the device is not available on this machine, or the model does not write
-            the language.
+            the language, or only `source` is given.
     """
+    if source and not to:
+        raise UsageError("a source language is given, but not the one to write; name both", settings=["to"])
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
     translator: Translator = _load(task_named("translation"), [path, *others], device, options)
-    return translator.into(to) if to else translator
+    return translator.into(to, source) if to else translator
 
 
 def load_parser(

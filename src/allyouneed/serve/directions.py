@@ -1,7 +1,8 @@
 """Languages and their names, and the models that translate between them, if need be over a third one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from typing import Final
 
@@ -93,6 +94,37 @@ class Direction:
     target: str
     models: tuple[str, ...]
     """Names of the models that translate one after the other; none if source and target are the same."""
+    languages: tuple[str, ...] = ()
+    """Codes of a model that translates between any two of them; source and target are then empty."""
+
+    def matching(self, source: str | None, target: str | None) -> "Iterable[Direction]":
+        """The directions that this stands for, between the closest languages to these codes (None: any)."""
+        if not self.languages:
+            return [self]
+        sources = _matching(
+            source, self.languages if target or source else self.languages[:2], is_source=True
+        )
+        targets = _matching(target, self.languages)
+        return [Direction(*pair, self.models) for pair in product(sources, targets) if pair[0] != pair[1]]
+
+
+@lru_cache(maxsize=1 << 12)
+def _matching(code: str | None, languages: tuple[str, ...], *, is_source: bool = False) -> tuple[str, ...]:
+    """The language that is closest to a code, if any is; all for None."""
+    if code is None:
+        return languages
+    found = closest_code(code, languages, is_source=is_source)
+    return () if found is None else (found,)
+
+
+def sources_of(directions: Iterable[Direction]) -> list[str]:
+    """The codes of the source languages."""
+    return [code for each in directions for code in (each.languages or [each.source])]
+
+
+def targets_of(directions: Iterable[Direction]) -> list[str]:
+    """The codes of the target languages."""
+    return [code for each in directions for code in (each.languages or [each.target])]
 
 
 @dataclass(frozen=True)
@@ -105,10 +137,16 @@ class Route:
 
 
 def directions_of(models: Sequence[ServedModel]) -> list[Direction]:
-    """The directions of the models, then those over a third language; the first model of each is taken."""
+    """The directions of the models, then those over a third language; the first model of each is taken.
+
+    A model of any two languages comes after those of one direction, as a single element.
+    """
     found: dict[tuple[str, str], Direction] = {}
     translators = [model for model in models if isinstance(model.loaded, Translator)]
+    between_any = [Direction("", "", (model.name,), model.languages) for model in models if model.languages]
     for model in translators:
+        if model.languages:
+            continue
         pair = model.source, model.target
         found.setdefault(pair, Direction(*pair, (model.name,)))
     over = [
@@ -116,14 +154,17 @@ def directions_of(models: Sequence[ServedModel]) -> list[Direction]:
         for first, second in product(list(found.values()), repeat=2)
         if are_same(first.target, second.source) and not are_same(first.source, second.target)
     ]
+    num_direct = len(found)
     for _, first, second in sorted(over, key=lambda each: each[0]):
         pair = first.source, second.target
         found.setdefault(pair, Direction(*pair, first.models + second.models))
-    return list(found.values())
+    pairs = list(found.values())
+    return [*pairs[:num_direct], *between_any, *pairs[num_direct:]]
 
 
 def closest(directions: Sequence[Direction], source: str | None, target: str | None) -> list[Direction]:
     """The directions between two languages (None: any) whose codes are closest to the given ones."""
+    directions = [found for each in directions for found in each.matching(source, target)]
     if exact := [
         each for each in directions if source in (None, each.source) and target in (None, each.target)
     ]:
@@ -144,7 +185,7 @@ def to_itself(code: str) -> Direction:
 
 def between(directions: Sequence[Direction], source: str, target: str) -> Direction | None:
     """The direction between two languages as clients name them; None if no model translates in it."""
-    sources, targets = [each.source for each in directions], [each.target for each in directions]
+    sources, targets = sources_of(directions), targets_of(directions)
     to = closest_code(target, targets + sources)
     if to != closest_code(source, sources + targets) and (fitting := closest(directions, source, target)):
         return fitting[0]
@@ -182,20 +223,21 @@ class Router:
         model = self._models.get(name)
         if model is None or not isinstance(model.loaded, Translator):
             raise Refusal(404, "no_model", "no such translation model; GET /api/models lists them")
-        direction = Direction(model.source, model.target, (name,))
+        direction = Direction(model.source, model.target, (name,), model.languages)
         if not closest([direction], None if options.source == AUTO else options.source, options.target):
-            raise Refusal(
-                422, "other_languages", f"the model translates from {model.source} to {model.target}"
-            )
+            does = "between other languages" if model.languages else f"from {model.source} to {model.target}"
+            raise Refusal(422, "other_languages", f"the model translates {does}")
         return direction
 
     def _detected(self, text: str, target: str | None, directions: Sequence[Direction]) -> Route:
         """The route from the likeliest language that is the target or is translated to it."""
         found = self._detect(text)
-        sources, targets = [each.source for each in directions], [each.target for each in directions]
+        sources, targets = sources_of(directions), targets_of(directions)
         there = {closest_code(target, targets + sources) or ""} if target else {*targets} - {*sources}
         onward = {
-            code: closest([each for each in directions if each.source == code], None, target)
+            code: closest(
+                [each for each in directions if code in (each.languages or (each.source,))], code, target
+            )
             for code, _ in found
             if code not in there
         }

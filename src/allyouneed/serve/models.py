@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
-from allyouneed.language_codes import are_same, codes_of_direction
+from allyouneed.language_codes import are_same, codes_of_direction, short_codes
 from allyouneed.native.library import available, instructions
 from allyouneed.runs.loading import load
 from allyouneed.storage.run_directory import resolve_model
@@ -48,6 +48,8 @@ class ServedModel:
     """Code of the target language; empty for a parser."""
     version: Version
     refused: Version | None = None
+    languages: tuple[str, ...] = ()
+    """Codes of the languages of a model that translates between any two; `source` and `target` are empty."""
 
     @property
     def path(self) -> Path:
@@ -164,6 +166,9 @@ def _load(name: str, source: ModelSource, device: str, others: Iterable[ServedMo
     )
     if isinstance(loaded, Parser):
         return [ServedModel(name, source, loaded, precision, "", "", version)]
+    if loaded.config.data.language_symbols == "both" and not source.direction:
+        languages = tuple(short_codes(loaded.languages))
+        return [ServedModel(name, source, loaded, precision, "", "", version, languages=languages)]
     stated = [*loaded.config.data.directions] or [_languages_of(loaded)]
     pairs = [
         (one.lower(), other.lower()) for one, other in ([source.direction] if source.direction else stated)

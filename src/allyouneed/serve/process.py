@@ -104,6 +104,7 @@ def run(
 
 def _named(model: ServedModel) -> str:
     does = f"{model.source}-{model.target}" if model.source else model.task
+    does += f" between {len(model.languages)} languages" if model.languages else ""
     return f"{does} from {model.path} ({model.precision})"
 
 

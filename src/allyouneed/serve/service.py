@@ -17,7 +17,16 @@ from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.awaiting import Admission, WorkThread, all_of, submitted
-from allyouneed.serve.directions import AUTO, Direction, Route, Router, directions_of, language_name
+from allyouneed.serve.directions import (
+    AUTO,
+    Direction,
+    Route,
+    Router,
+    directions_of,
+    language_name,
+    sources_of,
+    targets_of,
+)
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.prometheus import Metrics
@@ -51,7 +60,7 @@ class Service:
         self.settings = settings
         self.directions: Sequence[Direction] = directions_of(models)
         """Pairs of languages, those of one model first, in order of the models."""
-        codes = {code for each in self.directions for code in (each.source, each.target)}
+        codes = {*sources_of(self.directions), *targets_of(self.directions)}
         self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
         """Code -> English name of all source and target languages, sorted by code."""
         self.stopping = asyncio.Event()
@@ -149,10 +158,13 @@ class Service:
                 422, "several_lines", "alternatives are for one sentence; send it without line breaks"
             )
         await self._load_detector(options)
-        if not (names := self._router.route(text, options).direction.models):
+        direction = self._router.route(text, options).direction
+        if not direction.models:
             return unchanged(text, "").translations
-        [*before, name] = names
-        last = self._translator(name)  # once: the model may be replaced meanwhile, by one with other ids
+        [*before, name] = direction.models
+        last = self._translator(
+            name, direction
+        )  # once: the model may be replaced meanwhile, by one with other ids
 
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
             steps = await self._steps(before, text, options, when_queued)
@@ -240,7 +252,7 @@ class Service:
         passed = steps[-1].translations[0].text if steps else text
         # after others, no alignments, as they would not be with the text
         asked = replace(options, alignments=options.alignments and not before)
-        made = await self._step(self._translator(last), passed, asked, when_queued, tell)
+        made = await self._step(self._translator(last, direction), passed, asked, when_queued, tell)
         steps.append(made)
         not_prose = not_prose_in(text)
         told = [f"the text {not_prose}, which is translated as words"] if not_prose else []
@@ -297,10 +309,13 @@ class Service:
         if options.source == AUTO:
             await asyncio.to_thread(self._detector.load)
 
-    def _translator(self, name: str) -> Translator:
-        translator = self.models[name].loaded
-        assert isinstance(translator, Translator)
-        return translator
+    def _translator(self, name: str, direction: Direction | None = None) -> Translator:
+        """The model of a name, told the direction if it is one of any two languages."""
+        model = self.models[name]
+        assert isinstance(model.loaded, Translator)
+        if direction is None or not model.languages:
+            return model.loaded
+        return model.loaded.into(direction.target, direction.source)
 
     def _parser(self, name: str | None) -> Parser:
         for model in self.models.values():
@@ -310,15 +325,16 @@ class Service:
         raise Refusal(404, "no_model", "no such parser; GET /api/models lists the models")
 
     def _model_to_look_into(self, text: str, options: RequestOptions) -> Translator | Parser:
-        if options.model is not None and (named := self.models.get(options.model)):
+        named = self.models.get(options.model or "")
+        if named is not None and not named.languages:
             current().note(named.source, named.target, (named.name,))
             return named.loaded
-        names = self._router.route(text, options).direction.models
-        if len(names) != 1:
+        direction = self._router.route(text, options).direction
+        if len(direction.models) != 1:
             raise Refusal(
                 422, "several_models", "only the attention of a single model can be shown; name one"
             )
-        return self.models[names[0]].loaded
+        return self._translator(direction.models[0], direction)
 
     def _beam_size(self, names: Sequence[str], options: RequestOptions) -> int:
         own = self.models[names[0]].loaded.config.search.beam_size if names else 1

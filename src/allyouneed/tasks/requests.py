@@ -61,9 +61,11 @@ class TranslationRequest:
     """Whole words with which the translation begins; that of the first part, where a text is split."""
     to: str = ""
     """Code of the language to write, for a model of several; by default that of the translator."""
+    source: str = ""
+    """Code of the language of the text, for a model that must be told it; by default the translator's."""
 
     def __post_init__(self) -> None:
-        _require_text(self.id, self.text, self.prefix, self.to)
+        _require_text(self.id, self.text, self.prefix, self.to, self.source)
 
 
 @dataclass(frozen=True)

@@ -206,7 +206,7 @@ def _score_model(
     scores: dict[str, list[Score]] = {}
     options = {"target_language": target_language, "say": _notice, **search.settings()}
     for (source, target), texts in sets.items():
-        told = cast("Translator", loaded).into(target) if target else loaded
+        told = cast("Translator", loaded).into(target, source) if target else loaded
         scores[f"{source}-{target}"] = found = task.evaluate(told, *texts, **options)
         if not source:
             _print(found, json_)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import count, zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 from allyouneed.cli.corpus_options import read_pairs_for
 from allyouneed.cli.line_output import StreamOutput
@@ -30,6 +32,7 @@ def score(
     target: Path | None = None,
     pairs: Path | None = None,
     to: str | None = None,
+    from_: Annotated[str, Parameter(name="--from")] = "",
     normalized: bool = False,
     tokens: bool = False,
     length_penalty: float | None = None,
@@ -54,6 +57,7 @@ def score(
         target: Their translations, line by line; - is standard input.
         pairs: Lines of source TAB target, or a TMX, instead of `--source` and `--target`; - is stdin.
         to: Code of the language of the translations, for a model of several.
+        from_: Code of the language of the sources, for a model that must be told it.
         normalized: Divide the log-probability by the length penalty, which gives the score that search uses.
         tokens: Write a JSON object per line: log_prob, score (divided by the length penalty), tokens
             (sub-words and the end symbol) and token_log_probs.
@@ -71,7 +75,7 @@ def score(
             "--length-penalty, --length-normalization: change normalized scores; add --normalized or --tokens"
         )
     requests = _requests(source, target, pairs, models[0])
-    translator = load_translator(*models, to=to, **computing.for_loading())
+    translator = load_translator(*models, to=to, source=from_, **computing.for_loading())
     answers = translator.answer_pairs(
         requests,
         workers=computing.workers,

@@ -66,10 +66,14 @@ class TextLines:
     alignments: bool = False
     """Append TAB ALIGNMENT: pairs of source and target words, such as `0-0 1-2`."""
     jsonl: bool = False
-    """Read a JSON object per line (text, id, target_prefix, to) and write one (id, translations or error)."""
+    """Read a JSON object per line (text, id, target_prefix, to, from) and write one (id, translations or
+    error)."""
     to: str = ""
     """Code of the language to write, such as fr, for a model of several. Without it, each line begins with a
     symbol such as `>>fr<<`; with --jsonl, it is for objects without a key `to`."""
+    source: Annotated[str, Parameter(name="--from")] = ""
+    """Code of the language of the lines, such as en, for a model that must be told it (M2M-100, NLLB); with
+    --jsonl, for objects without a key `from`."""
     target_prefix: str = ""
     """First words of each translation (but of a text without letters); with --jsonl, of objects without a
     target_prefix."""
@@ -152,7 +156,7 @@ def translate(
     models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
     asked: dict[str, Any] = {**search.settings(), **lines.settings(), "workers": computing.workers}
     asked |= {"batch_tokens": batch_tokens, "batch_size": batch_size}
-    translator = load_translator(*models, shortlist=shortlist, to=lines.to, **loading)
+    translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
     stream: Stream = partial(translator.answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
@@ -202,7 +206,7 @@ def _answer(
     form, failures = lines.form(), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     windows: Iterator[Iterable[Line]] = input_windows()
     for window in [chain.from_iterable(windows)] if in_one else windows:
-        read = partial(form.read, prefix=lines.target_prefix, to=lines.to)
+        read = partial(form.read, prefix=lines.target_prefix, to=lines.to, source=lines.source)
         requests, to_answer = tee(map(read, output.wanted(window)))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
             text = "" if isinstance(asked.request, Failure) else asked.request.text

@@ -1,9 +1,10 @@
 """`allyouneed verify`: checks that files are unchanged since they were written."""
 
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from allyouneed.errors import DiskError, ModelError, notice
+from allyouneed.errors import DiskError, ModelError, UserError, notice
 from allyouneed.storage.publish import MANIFEST, read_manifest, unlisted
 
 _READ_OF = {
@@ -22,8 +23,8 @@ def verify(directory: Path, /, *more: Path) -> None:
     allyouneed verify runs/demo/model runs/demo/data
     ```
 
-    Prints one line for each intact directory whose manifest lists every file that other commands read. In a
-    run, every checkpoint and state is checked.
+    Prints one line for each intact directory whose manifest lists every file that other commands read, with
+    the languages of a model of several. In a run, every checkpoint and state is checked.
 
     Args:
         directory: A model, a run, or prepared data.
@@ -62,7 +63,18 @@ def _check(directory: Path) -> str:
     for name in sorted(found - {MANIFEST, *manifest["files"]}):
         notice(f"{directory / name}: is not in the manifest, and is not used")
     sizes = [entry["size"] for entry in manifest["files"].values()]
-    return f"ok\t{directory}\t{manifest['kind']}\t{len(sizes)} files\t{sum(sizes)} bytes"
+    said = f"ok\t{directory}\t{manifest['kind']}\t{len(sizes)} files\t{sum(sizes)} bytes"
+    languages = _languages_of(directory) if manifest["kind"] == "model" else []
+    return f"{said}\t{len(languages)} languages: {' '.join(languages)}" if languages else said
+
+
+def _languages_of(directory: Path) -> list[str]:
+    """The codes of the languages that a model of several can be told to write."""
+    from allyouneed.data.tokenizer import Tokenizer
+
+    with suppress(UserError):  # of a parser, or without the software that it needs
+        return [symbol[2:-2] for symbol in Tokenizer.load(directory / "source_tokenizer.json").languages]
+    return []
 
 
 def _published_in(directory: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import ImmutableMultiDict
 
 from allyouneed.language_codes import closest_code, spoken_language, standard_code
-from allyouneed.serve.directions import Direction, between
+from allyouneed.serve.directions import Direction, between, sources_of, targets_of
 from allyouneed.serve.html_text import HTML, XML, Dialect, Passages, xml_fault
 from allyouneed.serve.protocols.protocol import (
     Protocol,
@@ -45,8 +45,8 @@ class Languages:
     def __init__(self, names: Mapping[str, str], directions: Sequence[Direction]) -> None:
         self._names = names
         self._directions = directions
-        self._sources = list(dict.fromkeys(each.source for each in directions))
-        self._targets = list(dict.fromkeys(each.target for each in directions))
+        self._sources = list(dict.fromkeys(sources_of(directions)))
+        self._targets = list(dict.fromkeys(targets_of(directions)))
 
     def target(self, code: str) -> str:
         """Return the models' code of a target language or of the closest variant; refuse others."""

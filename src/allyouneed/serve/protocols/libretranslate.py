@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cached_property
+from itertools import islice, product
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -54,7 +55,13 @@ class _Languages:
 
     def description(self) -> list[dict[str, Any]]:
         """Return the languages, each with its targets, as LibreTranslate describes them."""
+        return self._described
+
+    @cached_property
+    def _described(self) -> list[dict[str, Any]]:
         pairs = {(each.source, each.target) for each in self._directions}
+        for each in self._directions:
+            pairs.update(product(each.languages, each.languages))
         return [
             {
                 "code": shown(code),
@@ -294,7 +301,7 @@ class _Endpoints:
 
     async def frontend_settings(self, _: Request) -> dict[str, Any]:
         needs_key = self._settings.token is not None
-        target = next((each.target for each in self._service.directions), UNKNOWN)
+        target = next((each.target for each in self._service.directions if each.target), UNKNOWN)
         return {
             "charLimit": self._settings.most_characters,
             "frontendTimeout": _MILLISECONDS_BETWEEN_KEYS,

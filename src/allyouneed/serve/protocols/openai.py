@@ -18,6 +18,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
 from allyouneed.serve.directions import AUTO, NAMED, Direction, closest, language_code
+from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols.protocol import Answer, Protocol, read_object, router_of, streamed
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import MOST_BEAMS, RequestOptions, Translated
@@ -285,9 +286,12 @@ class _Endpoints:
         """The options for each name of a model or direction; that of a model comes first."""
         directions = self._service.directions
         by_direction = {
-            f"{each.source}-{each.target}": RequestOptions(each.source, each.target) for each in directions
+            f"{each.source}-{each.target}": RequestOptions(each.source, each.target)
+            for each in directions
+            if not each.languages
         }
-        translators = [each for each in self._service.models.values() if each.source]  # no parsers
+        models = self._service.models.values()
+        translators = [each for each in models if each.source or each.languages]  # no parsers
         by_name = {each.name: RequestOptions(model=each.name) for each in translators}
         return by_name | {name: options for name, options in by_direction.items() if name not in by_name}
 
@@ -308,6 +312,9 @@ class _Endpoints:
         own = self._service.models[options.model] if options.model is not None else options
         served = self._service.directions
         source, target = languages or (None, None)
+        any_direction = Direction("", "", (), own.languages if isinstance(own, ServedModel) else ())
+        if any_direction.languages and (not target or closest([any_direction], source, target)):
+            return RequestOptions(source or AUTO, target, options.model)
         if closest([Direction(own.source or "", own.target or "", ())], source, target):
             return options
         if fitting := closest(served, source or own.source, target):

@@ -179,11 +179,13 @@ def listed(service: Service) -> dict[str, Any]:
         "models": [
             {"name": each.name, "task": each.task, "precision": each.precision}
             | ({"source": each.source, "target": each.target} if each.source else {})
+            | ({"languages": each.languages} if each.languages else {})
             for each in service.models.values()
         ],
         "directions": [
             {"source": each.source, "target": each.target, "models": each.models}
             for each in service.directions
+            if not each.languages
         ],
         "languages": service.languages,
     }

@@ -3,7 +3,9 @@
 import { element } from "./explorer/elements.js";
 
 /** The selectors of languages; `changed()` is called when another is chosen. */
-export function languageChoice({ directions, languages }, changed) {
+export function languageChoice({ models, directions: named, languages }, changed) {
+  const pairsOf = (codes) => codes.flatMap((source) => codes.filter((code) => code !== source).map((target) => ({ source, target })));
+  const directions = [...named, ...models.flatMap((each) => pairsOf(each.languages ?? []))];
   const sources = [...new Set(directions.map(({ source }) => source))];
   const nameOf = (code) => languages[code] ?? code;
   const optionOf = (code) => element("option", { value: code }, code === "auto" ? "Detect language" : nameOf(code));

@@ -32,7 +32,7 @@ async function begin() {
   const listed = await served();
   const parsers = listed.models.filter(({ task }) => task === "parsing");
   const views = {};
-  if (listed.directions.length) views.Translate = translatorView(listed);
+  if (listed.directions.length || listed.models.some((each) => each.languages)) views.Translate = translatorView(listed);
   if (parsers.length) views.Parse = parserView(listed, parsers);
   const names = Object.keys(views);
   modes.hidden = names.length < 2;

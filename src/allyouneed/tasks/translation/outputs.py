@@ -21,6 +21,9 @@ from allyouneed.language_codes import WITHOUT_SPACES_BETWEEN_SENTENCES, primary_
 CUT = "its translation did not end within the maximum length and was cut"
 """The message about a translation that was cut."""
 
+_LEAST_LOG_PROB = math.log(0.001)
+"""Logarithm of the least probability of a continuation."""
+
 END_PIECE = "</s>"
 """Printable form of the end symbol."""
 
@@ -168,6 +171,7 @@ class TranslationMaker:
     """Makes translations from the hypotheses of the parts of texts.
 
     `target_language` is the code of the language of translations; `search` and `n_best` are as in the search.
+    All outputs begin with the ids `begin`, which are no part of the translation.
     """
 
     def __init__(
@@ -177,16 +181,20 @@ class TranslationMaker:
         target_language: str,
         search: SearchConfig,
         n_best: int,
+        begin: Sequence[int] = (),
     ) -> None:
+        self._begin = begin
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
         self._space = space_between_sentences(target_language)
         self._search, self._n_best = search, n_best
 
-    @staticmethod
-    def sources(text: Divided, prefix: Sequence[int]) -> list[Source]:
+    def sources(self, text: Divided, prefix: Sequence[int]) -> list[Source]:
         """The parts of a text to search, the first of them with the prefix of its translation."""
-        first = text.first
-        return [Source(part.ids, prefix if number == first else ()) for number, part in enumerate(text.parts)]
+        first, begin = text.first, self._begin
+        return [
+            Source(part.ids, [*begin, *(prefix if number == first else ())], len(begin))
+            for number, part in enumerate(text.parts)
+        ]
 
     def translations(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
         """Up to `n_best` translations of a text, best first, or samples as drawn."""
@@ -207,6 +215,12 @@ class TranslationMaker:
         num_tokens = sum(len(part.ids) for part in text.parts), num_written
         return TranslatedText(translations, segments, notices, num_tokens)
 
+    def continuations(self, found: Sequence[Sequence[Hypothesis]], num_written: int) -> list[list[int]]:
+        """The ids, without `begin`, of outputs of a source with a likely token after `num_written` ones."""
+        longer = [each for each in found[0] if len(each.ids) > num_written]
+        num_before = len(self._begin)
+        return [each.ids[num_before:] for each in longer if each.token_log_probs[-1] > _LEAST_LOG_PROB]
+
     def watch(self, text: Divided, tell: Callable[[str], None]) -> Watch:
         """A function that tells the beginning of the translation that can no longer change, as it grows."""
         separators, lock = text.separators(self._space), threading.Lock()
@@ -217,7 +231,8 @@ class TranslationMaker:
             nonlocal told
             with lock:  # workers may write several parts at the same time
                 if ids:  # of the last character, bytes may be missing
-                    texts[number] = self._target_tokenizer.decode(ids).rstrip("\N{REPLACEMENT CHARACTER}")
+                    written = ids[len(self._begin) :]
+                    texts[number] = self._target_tokenizer.decode(written).rstrip("\N{REPLACEMENT CHARACTER}")
                 is_open[number] = not is_done
                 num_certain = is_open.index(True) + 1 if True in is_open else len(texts)
                 certain = "".join(chain(*zip(separators, texts[:num_certain], strict=False))).rstrip()
@@ -252,17 +267,20 @@ class TranslationMaker:
         return Translation(text, 0.0, alignment=links)
 
     def _translation(self, part: TextPart, hypothesis: Hypothesis) -> Translation:
-        tokenizer, ids, alignment = self._target_tokenizer, hypothesis.ids, None
+        tokenizer, num_before, alignment = self._target_tokenizer, len(self._begin), None
+        ids, log_probs = hypothesis.ids[num_before:], hypothesis.token_log_probs[num_before:]
         if self._search.alignments:
             words = self._source_tokenizer.words(part.ids[part.num_added :])
             words = [*[None] * part.num_added, *words]
-            alignment = align_words(hypothesis.alignment, words, tokenizer.words(ids))
-        pieces = [*tokenizer.pieces(ids), END_PIECE][: len(hypothesis.token_log_probs)]
+            alignment = align_words(
+                hypothesis.alignment, words, [*[None] * num_before, *tokenizer.words(ids)]
+            )
+        pieces = [*tokenizer.pieces(ids), END_PIECE][: len(log_probs)]
         return Translation(
             tokenizer.decode(ids),
             hypothesis.score,
             pieces,
-            hypothesis.token_log_probs,
+            log_probs,
             alignment,
             is_cut=pieces[-1:] not in ([], [END_PIECE]),
         )

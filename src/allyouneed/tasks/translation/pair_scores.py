@@ -50,10 +50,12 @@ def answer_pairs(
     config: SearchConfig,
     *,
     workers: int = 1,
+    num_given: int = 0,
 ) -> Iterator[Answer[PairScore] | Failure]:
     """The score of each pair, in order and in constant memory; failures are passed on.
 
-    The length penalty of `config` divides the scores; `workers` batches are computed at the same time.
+    The length penalty of `config` divides the scores; `workers` batches are computed at the same time. The
+    first `num_given` tokens of each target are no part of its probability.
     """
     remaining = iter(pairs)
     while window := list(islice(remaining, _WINDOW_PAIRS)):  # read ahead, to be sorted by length
@@ -64,9 +66,11 @@ def answer_pairs(
             if isinstance(pair, Failure):
                 yield pair
                 continue
-            score, tokens = next(scores), [*target_tokenizer.pieces(pair.target), END_PIECE]
-            penalty = float(length_penalty(np.array(len(tokens)), config))
-            found = PairScore(score.log_prob, score.log_prob / penalty, tokens, score.token_log_probs)
+            score, tokens = next(scores), [*target_tokenizer.pieces(pair.target), END_PIECE][num_given:]
+            log_probs = score.token_log_probs[num_given:]
+            log_prob = sum(log_probs) if num_given else score.log_prob
+            penalty = float(length_penalty(np.array(len(tokens) + num_given), config))
+            found = PairScore(log_prob, log_prob / penalty, tokens, log_probs)
             yield Answer(pair.id, found)
 
 

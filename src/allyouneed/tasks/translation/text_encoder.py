@@ -17,7 +17,7 @@ from allyouneed.data.sentences import (
 from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
-from allyouneed.language_codes import distance
+from allyouneed.language_codes import distance, listed
 from allyouneed.tasks.requests import TranslateConfig
 
 NO_LANGUAGE = "E-LANGUAGE"
@@ -45,6 +45,8 @@ class TextEncoder:
         self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
         self.data, self._takes_prefixes = data, takes_prefixes
         self._symbol: list[int] = []
+        self.begin: list[int] = []
+        """Ids that each translation begins with: the symbol of its language, if the model has it there."""
         self.max_tokens = MAX_TOKENS if max_positions is None else min(MAX_TOKENS, max_positions - 1)
         """Maximum number of tokens of a sentence; learned positions must leave one for a control symbol."""
 
@@ -54,12 +56,37 @@ class TextEncoder:
         `source` is the code of the source language, if it is known; see `Translator.into`.
         """
         told, tokenizer = copy.copy(self), self.source_tokenizer
+        if self._has_both:
+            return self._between(source or self.data.source_language, language)
         if symbol := tokenizer.symbol_of(language):
             codes = {"target_language": symbol[2:-2], "source_language": source or self.data.source_language}
             told._symbol, told.data = [tokenizer.languages[symbol]], self.data.replace(**codes)
         elif not (own := self.data.target_language) or distance(language, own) is None:
             written = own or "one language, which is not recorded"
             raise UsageError(f"language {language!r}: the model writes {written}; leave this out")
+        return told
+
+    @property
+    def _has_both(self) -> bool:
+        """Whether sources and translations begin with the symbols of their own languages."""
+        return self.data.language_symbols == "both"
+
+    def _between(self, source: str, target: str) -> Self:
+        """This encoder for one direction of a model that has to be told both languages."""
+        if not source:
+            raise UsageError(
+                f"language {target!r}: this model must be told the language of the texts, too; name it "
+                "(option `from`)"
+            )
+        if not self._takes_prefixes:
+            raise UsageError(
+                "a shortlist cannot be used with this model, as it is told the language to write"
+            )
+        told, tokenizer = copy.copy(self), self.source_tokenizer
+        symbols = tokenizer.symbol_of(source), tokenizer.symbol_of(target)
+        told._symbol, told.begin = ([tokenizer.languages[symbol]] for symbol in symbols)
+        one, other = (symbol[2:-2] for symbol in symbols)
+        told.data = self.data.replace(source_language=one, target_language=other)
         return told
 
     def source(self, text: str) -> list[int]:
@@ -76,12 +103,15 @@ class TextEncoder:
         return self._split(text)[2]
 
     def target(self, text: str) -> list[int]:
-        """The ids of a translation; raises DataError as `source`."""
-        return self._fits(self.target_tokenizer.encode(text))
+        """The ids of a translation, `begin` included; raises DataError as `source`."""
+        return self._fits([*self.begin, *self.target_tokenizer.encode(text)])
 
     def prefix(self, text: str) -> list[int]:
-        """The ids of the beginning of a translation; raises DataError as `source`, or if none is taken."""
-        ids = self.target(text)
+        """The ids after `begin` of the beginning of a translation.
+
+        Raises DataError as `source`, or if none is taken.
+        """
+        ids = self.target(text)[len(self.begin) :]
         if ids and not self._takes_prefixes:
             raise DataError("a target prefix cannot be used with a shortlist; leave out one")
         return ids
@@ -159,11 +189,19 @@ class TextEncoder:
         if self._symbol:
             return self._symbol, "", text
         symbols = self.source_tokenizer.languages
+        if self._has_both:
+            if not is_blank(text):
+                raise DataError(
+                    "the languages are not given: name that of the text and the one to write (options `from` "
+                    f"and `to`), such as {next(iter(symbols))[2:-2]}",
+                    label=NO_LANGUAGE,
+                )
+            return [], "", text
         symbol, rest = split_symbol(text, symbols)
         if symbol:
             return [symbols[symbol.rstrip()]], symbol, rest
         if len(symbols) > 1 and not is_blank(text):
-            codes = ", ".join(each[2:-2] for each in symbols)
+            codes = listed(each[2:-2] for each in symbols)
             raise DataError(
                 f"the language to write is not given: choose one of {codes} (option `to`), or begin the text "
                 f"with its symbol, such as {next(iter(symbols))}",

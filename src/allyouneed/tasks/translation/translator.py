@@ -1,11 +1,10 @@
 """Translates raw text to raw text (paper 5 and 6.1)."""
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
-from itertools import count
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Literal, TypeVar, Unpack
 
 from allyouneed.config.run import (
@@ -49,8 +48,6 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_LEAST_LOG_PROB = math.log(0.001)
-
 
 class Translator:
     """Translates with a model or an ensemble. Made by `load`.
@@ -80,14 +77,9 @@ class Translator:
         models = model if isinstance(model, Sequence) else [model]
         self.engine, self._workers = build_engines(models, precision, threads, shortlist)
         """The engine, or the ensemble, that decodes."""
-        self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
-        self._encoder = TextEncoder(
-            source_tokenizer,
-            target_tokenizer,
-            config.data,
-            self.engine.max_positions,
-            takes_prefixes=shortlist is None,
-        )
+        units, limit = (source_tokenizer, target_tokenizer), self.engine.max_positions
+        self._source_tokenizer, self._target_tokenizer = units
+        self._encoder = TextEncoder(*units, config.data, limit, takes_prefixes=shortlist is None)
 
     @property
     def languages(self) -> list[str]:
@@ -99,10 +91,11 @@ class Translator:
 
         Args:
             language: Code of the language, in any spelling: "fr" finds `>>fra<<`.
-            source: Code of the source language, whose rules split texts into sentences, if it is known.
+            source: Code of the source language, whose rules split texts into sentences, if it is known;
+                models such as M2M-100 and NLLB must be told it.
 
         Raises:
-            UsageError: The model does not write the language.
+            UsageError: The model does not know one of the languages, or must be told the source language.
         """
         told = copy.copy(self)
         told._encoder = self._encoder.into(language, source)
@@ -111,7 +104,12 @@ class Translator:
 
     @takes(TranslateConfig, SearchConfig)
     def translate(
-        self, texts: Sequence[str], *, to: str | None = None, **options: Unpack[TranslateOptions]
+        self,
+        texts: Sequence[str],
+        *,
+        to: str | None = None,
+        source: str = "",
+        **options: Unpack[TranslateOptions],
     ) -> list[Translation]:
         """The best translation of each text, in order.
 
@@ -121,6 +119,7 @@ class Translator:
                 `split_sentences`, else empty. Sentences without letters, such as "---" and "10:30", stay as
                 they are.
             to: Code of the language to write, for a model of several (see `into`).
+            source: With `to`, the code of the language of the texts.
             **options: See below.
 
         Raises:
@@ -129,7 +128,7 @@ class Translator:
             UsageError: An option is unknown, out of range, or has no effect.
             TypeError: `texts` is a single string.
         """
-        told = self.into(to) if to else self
+        told = self.into(to, source) if to else self
         return [translations[0] for translations in told.stream(texts, **options)]
 
     @takes(TranslateConfig, SearchConfig)
@@ -241,18 +240,15 @@ class Translator:
         Raises:
             DataError: The text or the prefix is not Unicode, or too long.
         """
-        source, ids = self._encoder.source(text), self._encoder.prefix(prefix)
+        source, ids = self._encoder.source(text), [*self._encoder.begin, *self._encoder.prefix(prefix)]
         if not has_letters(self._encoder.own_text(text)):
             source = []  # it stays as it is
-
-        def likely(found: list[list[Hypothesis]]) -> list[list[int]]:
-            longer = [each for each in found[0] if len(each.ids) > len(ids)]
-            return [each.ids for each in longer if each.token_log_probs[-1] > _LEAST_LOG_PROB]
 
         options = {"beam_size": num, "max_length": len(ids) + 1, "min_length": 0, "early_stopping": False}
         others = {"sampling": False, "mbr": None, "coverage_penalty": 0.0, "alignments": False}
         search = self.config.search.replace(**options, **others)
-        job = Job([Source(source, ids)], likely)
+        likely = partial(self._maker(search, num).continuations, num_written=len(ids))
+        job = Job([Source(source, ids, len(self._encoder.begin))], likely)
         return scheduler.submit(SearchPlan(self.engine, search, num), job, deadline=deadline)
 
     def lost_sentences(
@@ -353,8 +349,9 @@ class Translator:
         options = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
         _, search = configured(options, self.config.search)
         encode = partial(encoded_or_failure, partial(encode_pair, self.encode, self._encoder.target))
-        tokenizer, workers = self._target_tokenizer, workers or self._workers
-        return answer_pairs(self.engine, map(encode, requests), tokenizer, search, workers=workers)
+        tokenizer, pairs = self._target_tokenizer, map(encode, requests)
+        keywords = {"workers": workers or self._workers, "num_given": len(self._encoder.begin)}
+        return answer_pairs(self.engine, pairs, tokenizer, search, **keywords)
 
     def negative_log_likelihood(self, sources: Sequence[str], targets: Sequence[str]) -> tuple[float, int]:
         """The loss in nats, summed over all target tokens with end symbols, and the number of tokens."""
@@ -398,7 +395,8 @@ class Translator:
         sources = [self.encode(text) for text in texts]
         if targets is None:
             batching = Batching(workers=self._workers)
-            found = generate(self.engine, sources, self.config.search, batching=batching)
+            begin, run = self._encoder.begin, partial(generate, self.engine, batching=batching)
+            found = run(sources, self.config.search, prefixes=repeat(begin), num_given=len(begin))
             written = [hypotheses[0].ids[: self._encoder.max_tokens] for hypotheses in found]
         else:
             written = [self._encoder.target(target) for target in targets]
@@ -411,7 +409,8 @@ class Translator:
 
     def _maker(self, search: SearchConfig, n_best: int) -> TranslationMaker:
         tokenizers = self._source_tokenizer, self._target_tokenizer
-        return TranslationMaker(*tokenizers, self.config.data.target_language, search, n_best)
+        language, begin = self.config.data.target_language, self._encoder.begin
+        return TranslationMaker(*tokenizers, language, search, n_best, begin)
 
     def _plan(self, search: SearchConfig, n_best: int) -> SearchPlan:
         return SearchPlan(self.engine, search, search.mbr or n_best)
@@ -424,15 +423,16 @@ class Translator:
         n_best: int,
     ) -> Iterator[Job[Answer[list[Translation]]] | Failure]:
         @cache
-        def told(to: str) -> tuple[TextEncoder, TranslationMaker]:
+        def told(to: str, source: str) -> tuple[TextEncoder, TranslationMaker]:
+            language = to or (source and self.config.data.target_language)
             try:
-                translator = self.into(to) if to else self
+                translator = self.into(language, source) if language else self
             except UsageError as error:
                 raise DataError(error.messages[0], label=NO_LANGUAGE) from None
             return translator._encoder, translator._maker(search, n_best)
 
         def encode(request: TranslationRequest) -> Job[Answer[list[Translation]]]:
-            encoder, maker = told(request.to)
+            encoder, maker = told(request.to, request.source)
             divided = encoder.divide(request.text, config)
 
             def join(found: list[list[Hypothesis]]) -> Answer[list[Translation]]:
