@@ -20,6 +20,7 @@ cli
 serve | lab
 interop, cost
 runs, preparation
+terms
 tasks
 training | inference
 explorer, native, model | data | evaluation

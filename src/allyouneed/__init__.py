@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from allyouneed.tasks.translation.pair_scores import PairScore
     from allyouneed.tasks.translation.task import evaluate
     from allyouneed.tasks.translation.translator import Translator
+    from allyouneed.terms.keeping import KeepingTranslator
 
 __all__ = [
     "Answer",
@@ -69,6 +70,7 @@ __all__ = [
     "DataConfig",
     "DataError",
     "Failure",
+    "KeepingTranslator",
     "ModelConfig",
     "ModelError",
     "PairScore",
@@ -114,6 +116,7 @@ _MODULES = {
     "DataConfig": "allyouneed.config.run",
     "DataError": "allyouneed.errors",
     "Failure": "allyouneed.tasks.requests",
+    "KeepingTranslator": "allyouneed.terms.keeping",
     "ModelConfig": "allyouneed.config.model",
     "ModelError": "allyouneed.errors",
     "PairScore": "allyouneed.tasks.translation.pair_scores",

@@ -76,9 +76,12 @@ def models(told_both_model: Path) -> list[ServedModel]:
 
 @pytest.fixture(scope="module")
 def client(models: list[ServedModel]) -> Iterator[httpx.Client]:
-    with serving(models, DECODING, SETTINGS) as service, running(create_app(service, SETTINGS)) as url:
-        with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client:
-            yield client
+    with (
+        serving(models, DECODING, SETTINGS) as service,
+        running(create_app(service, SETTINGS)) as url,
+        httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client,
+    ):
+        yield client
 
 
 def test_texts_are_translated_in_the_direction_that_is_asked_for(

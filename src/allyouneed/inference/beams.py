@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from allyouneed.inference.required_phrases import RequiredPhrases
 from allyouneed.native.beam_kernels import Arrays, NativeBeams
 from allyouneed.native.library import library
 from allyouneed.symbols import END, START
@@ -30,6 +31,8 @@ class SearchRequest:
     """Number of the prefix's first tokens that are no part of the output's probability."""
     sample: int = 0
     """Number of this sample among the samples of its source (sampling only)."""
+    required: RequiredPhrases | None = None
+    """Phrases that every output contains; not with sampling."""
 
 
 NOTHING = float("-inf")

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from allyouneed.inference.beams import Hypothesis, SearchRequest
+from allyouneed.inference.required_phrases import RequiredPhrases
 from allyouneed.inference.search import BeamSearch
 from allyouneed.inference.search_plan import Batching, Load, Room, SearchPlan
 
@@ -39,6 +40,8 @@ class Source(NamedTuple):
     """Token ids that the outputs begin with."""
     num_given: int = 0
     """Number of these, from the first on, that have probability 1, such as the symbol of a language."""
+    required: RequiredPhrases | None = None
+    """Phrases that the outputs contain."""
 
 
 class Job(NamedTuple, Generic[Result_co]):
@@ -270,7 +273,7 @@ class _Pending(Generic[Result]):
         self._join = job.join
         self._of_sources = [
             [
-                _Ticket(self, number, plan.request(next(keys), *source, sample))
+                _Ticket(self, number, plan.request(next(keys), *source, sample=sample))
                 for sample in range(plan.num_samples if len(source.ids) else 0)
             ]
             for number, source in enumerate(job.sources)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.inference.beams import Beams, Hypothesis, SearchRequest, SearchRules
+from allyouneed.inference.phrase_search import PhraseSearch
 from allyouneed.inference.sampling import draws_of
 from allyouneed.inference.selection import (
     Candidates,
@@ -149,6 +150,7 @@ class BeamSearch:
         self._resident = decoding if isinstance(decoding, ResidentDecoding) else None
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
+        self._phrases = PhraseSearch(config.beam_size)
         self._beams = Beams.of(np.empty(0, np.int64), config.beam_size, n_best)
         self._told = np.empty(0, np.bool_)
         self.sentences: list[SearchRequest] = []
@@ -158,6 +160,7 @@ class BeamSearch:
         """Add sentences to the batch."""
         self._decoding.admit([sentence.source for sentence in sentences])
         self._restrictions.admit(sentences)
+        self._phrases.admit(sentences)
         max_lengths = np.array([sentence.max_length for sentence in sentences], np.int64)
         self._beams = self._beams.with_more(max_lengths)
         self._told = np.append(self._told, np.zeros(len(sentences), np.bool_))
@@ -192,6 +195,8 @@ class BeamSearch:
         """Whether the decoding can do steps on its device, without the host."""
         if self._resident is None or self._config.sampling or not self._resident.is_resident:
             return False
+        if self._phrases:
+            return False
         return restriction is None or restriction.is_of_lengths
 
     def _on_device(self) -> NDArray[np.bool_]:
@@ -205,7 +210,7 @@ class BeamSearch:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
         """Do a step in one call; return what `Beams.advance` does, or None if the decoding cannot do it."""
         searching = self._searching if self._rules.native and not self._config.sampling else None
-        if searching is None or not searching.searches:
+        if searching is None or not searching.searches or self._phrases:
             return None
         if restriction is not None and not restriction.is_of_lengths:
             return None
@@ -218,10 +223,24 @@ class BeamSearch:
         sampling, lengths = self._config.sampling, self._beams.lengths
         draws = draws_of(self.sentences, lengths, self._config) if sampling else None
         continuation = Continuation(self._rules.num_candidates, restriction, draws)
-        chosen = self._decoding.step(self._beams.last_tokens(), continuation)
+        if self._phrases:
+            chosen = self._with_phrases(continuation)
+        else:
+            chosen = self._decoding.step(self._beams.last_tokens(), continuation)
         parents, done = self._beams.advance(*chosen, self._rules)
+        if self._phrases:
+            self._phrases.advance(parents, self._beams)
         self._decoding.reorder(parents)
         return parents, done
+
+    def _with_phrases(self, continuation: Continuation) -> Chosen:
+        """Choose how hypotheses are continued, where some sentences must contain phrases."""
+        logits = self._decoding.logits(self._beams.last_tokens())
+        needed = self._phrases.needed(logits, self._beams.lengths.tolist())
+        for place, *_ in continuation.restriction.forced if continuation.restriction else ():
+            needed.pop(place, None)
+        chosen = self._decoding.choose(logits, continuation)
+        return self._phrases.share_out(chosen, needed, self._beams)
 
     def _rules_up_to(self, longest: int) -> SearchRules:
         """The rules for sentences of this maximum length."""
@@ -249,4 +268,5 @@ class BeamSearch:
         self.sentences = [self.sentences[place] for place in kept]
         self._beams, self._told = self._beams.keep(kept), self._told[kept]
         self._restrictions.keep(kept)
+        self._phrases.keep(kept.tolist())
         self._decoding.keep(kept)

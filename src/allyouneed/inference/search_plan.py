@@ -9,6 +9,7 @@ from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
+from allyouneed.inference.required_phrases import RequiredPhrases
 from allyouneed.inference.search import BeamSearch
 from allyouneed.inference.selection import Constraint
 from allyouneed.symbols import END
@@ -66,7 +67,13 @@ class SearchPlan:
         return BeamSearch(self.engine.start(config.beam_size), config, n_best, self.constraint)
 
     def request(
-        self, key: int, source: Sequence[int], prefix: Sequence[int] = (), num_given: int = 0, sample: int = 0
+        self,
+        key: int,
+        source: Sequence[int],
+        prefix: Sequence[int] = (),
+        num_given: int = 0,
+        required: RequiredPhrases | None = None,
+        sample: int = 0,
     ) -> SearchRequest:
         """Make the request to search one source.
 
@@ -74,7 +81,8 @@ class SearchPlan:
         """
         limits = [limit for limit in (self.config.max_length, self.engine.max_positions) if limit is not None]
         longest = min([len(source) + 1 + self.config.max_extra_tokens, *limits])
-        return SearchRequest(key, [*source, END], max(longest, len(prefix) + 1), prefix, num_given, sample)
+        longest = max(longest, len(prefix) + 1)
+        return SearchRequest(key, [*source, END], longest, prefix, num_given, sample, required)
 
     def finished(self, request: SearchRequest, found: list[Hypothesis]) -> list[Hypothesis]:
         """The final hypotheses of a request, at least one, with alignments and coverage penalties."""

@@ -39,6 +39,10 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()
+    keep: bool = False
+    """Whether placeholders, addresses and the like stay as they are in translations."""
+    glossaries: Path | None = None
+    """Folder of the glossaries that clients store."""
     most_characters: int = 5_000
     queue_tokens: int = 65_536
     """Number of source tokens in the queue, times the beam size, above which requests are refused."""

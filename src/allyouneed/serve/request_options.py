@@ -5,6 +5,7 @@ from typing import Final
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.tasks.translation.outputs import Segment, Translation
+from allyouneed.terms.glossary import Glossary
 
 MOST_BODY_BYTES: Final = 2**20
 MOST_TEXTS: Final = 64
@@ -28,6 +29,8 @@ class RequestOptions:
     prefix: str = ""
     alignments: bool = False
     """Whether to align words; has no effect over a third language."""
+    glossary: Glossary | None = None
+    """Terms of the direction, which one model translates in."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """Settings of the search, by default the model's own."""
 

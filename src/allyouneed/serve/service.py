@@ -28,14 +28,17 @@ from allyouneed.serve.directions import (
     targets_of,
 )
 from allyouneed.serve.exchanges import current
+from allyouneed.serve.glossaries import GlossaryFolder
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.prometheus import Metrics
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions, Translated, unchanged
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.requests import TranslateOptions
-from allyouneed.tasks.translation.outputs import TranslatedText, Translation
+from allyouneed.tasks.translation.outputs import Segment, TranslatedText, Translation
 from allyouneed.tasks.translation.translator import Translator
+from allyouneed.terms.keeping import KeepingTranslator, Kept, Outcome
+from allyouneed.terms.spans import Spans
 
 Result = TypeVar("Result")
 WhenQueued = Callable[[], object]
@@ -61,6 +64,9 @@ class Service:
         self.directions: Sequence[Direction] = directions_of(models)
         """Pairs of languages, those of one model first, in order of the models."""
         codes = {*sources_of(self.directions), *targets_of(self.directions)}
+        self.glossaries = GlossaryFolder(settings.glossaries) if settings.glossaries else None
+        """The glossaries of clients, if they can store some."""
+        self._spans = Spans() if settings.keep else None
         self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
         """Code -> English name of all source and target languages, sorted by code."""
         self.stopping = asyncio.Event()
@@ -254,7 +260,7 @@ class Service:
         asked = replace(options, alignments=options.alignments and not before)
         made = await self._step(self._translator(last, direction), passed, asked, when_queued, tell)
         steps.append(made)
-        not_prose = not_prose_in(text)
+        not_prose = not_prose_in(self._spans.without(text) if self._spans else text)
         told = [f"the text {not_prose}, which is translated as words"] if not_prose else []
         found = Translated(
             made.translations,
@@ -289,6 +295,8 @@ class Service:
         tell: Callable[[str], None] | None = None,
         prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
+        if prefix is None and not options.prefix and (self._spans or options.glossary):
+            return await self._kept_step(translator, text, options, when_queued)
         aligns = options.alignments and has_pytorch()
         keywords = {**options.search, "alignments": aligns, "split_sentences": prefix is None}
         submit = partial(
@@ -303,6 +311,39 @@ class Service:
         )
         # The first alignments of a model load PyTorch and build its module.
         return await submitted(submit, len(text), when_queued, takes_long=aligns)
+
+    async def _kept_step(
+        self, translator: Translator, text: str, options: RequestOptions, when_queued: WhenQueued
+    ) -> TranslatedText:
+        """Translate a text, in several attempts where it has spans or terms to be kept."""
+        keeping = KeepingTranslator(translator, Kept(self._spans, options.glossary))
+        attempts, made = keeping.attempts(text, split_sentences=True), list[TranslatedText]()
+        try:
+            attempt = next(attempts)
+            while True:
+                keywords = {**options.search, "split_sentences": True}
+                keywords |= keeping.for_repair(keywords) if attempt.is_repair else {}
+                submit = partial(
+                    translator.submit,
+                    self._scheduler,
+                    attempt.text,
+                    required=attempt.required,
+                    n_best=options.n_best,
+                    deadline=self._deadline(),
+                    **cast(TranslateOptions, keywords),
+                )
+                made.append(await submitted(submit, len(text), when_queued, takes_long=attempt.is_repair))
+                attempt = attempts.send(made[-1].translations)
+        except StopIteration as ended:
+            outcome: Outcome = ended.value
+        when_queued()
+        if made and outcome.is_untouched:
+            return made[-1]
+        segments = [Segment(text, outcome.translations[0].text, "")]
+        notices = (made[0].notices if made else ()) + outcome.notices
+        return TranslatedText(
+            outcome.translations, segments, notices, made[-1].num_tokens if made else (0, 0)
+        )
 
     async def _load_detector(self, options: RequestOptions) -> None:
         """Load the detector's model, which takes a second, before the event loop would have to."""

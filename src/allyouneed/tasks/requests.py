@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.config.settings import Batch, Config, Workers, require_counts
@@ -51,6 +51,17 @@ def _require_text(request: object, *texts: object) -> None:
             raise TypeError(f"text {request}: is of type {found} ({str(text)[:40]}); give a str")
 
 
+class RequiredTerm(NamedTuple):
+    """A part of a text whose translation is given."""
+
+    source: str
+    """The part, as the text has it."""
+    forms: tuple[str, ...]
+    """What it may be translated as: the translation has one of them, as whole words."""
+    before: str | None = None
+    """Beginning of the translation, of whole words, behind which the term stands; None if that is open."""
+
+
 @dataclass(frozen=True)
 class TranslationRequest:
     """A text to be translated."""
@@ -63,6 +74,8 @@ class TranslationRequest:
     """Code of the language to write, for a model of several; by default that of the translator."""
     source: str = ""
     """Code of the language of the text, for a model that must be told it; by default the translator's."""
+    required: tuple[RequiredTerm, ...] = ()
+    """Terms that the translation must have, which takes a beam of more than the terms."""
 
     def __post_init__(self) -> None:
         _require_text(self.id, self.text, self.prefix, self.to, self.source)

@@ -256,7 +256,7 @@ def test_unknown_fields_and_empty_values_are_ignored(http: httpx.Client, offline
         (
             {"glossary_id": "1"},
             400,
-            "'glossary_id' is not supported: this server only translates texts.",
+            "'glossary_id' is not supported: this server stores no glossaries.",
         ),
     ],
 )

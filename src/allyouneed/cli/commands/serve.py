@@ -63,6 +63,18 @@ class Limits:
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class KeptTexts:
+    """What translations must keep."""
+
+    keep: bool = False
+    """Leave placeholders, addresses, code, hashtags, amounts with units and emoji as they are."""
+    glossaries: Path | None = None
+    """Folder for the glossaries that clients of DeepL's protocol store, up to 1,000; made if it is not there.
+    Without it, none can be stored."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class ServeComputing:
     """How the models compute."""
 
@@ -88,6 +100,7 @@ def serve(
     direction: list[str] | None = None,
     access: Access = Access(),
     limits: Limits = Limits(),
+    kept: KeptTexts = KeptTexts(),
     computation: ServeComputing = ServeComputing(),
     log_format: Literal["text", "json"] = "text",
     config: Path | None = None,
@@ -100,6 +113,7 @@ def serve(
     allyouneed serve --direction en-de=runs/first --direction de-fr=runs/second
     allyouneed serve models/en-de --host 0.0.0.0 --token-file token.txt --allowed-host translate.example.org
     allyouneed serve models/en-de models/de-en --beam-size 4 --beam-size de-en=1 --precision de-en=float32
+    allyouneed serve models/en-de --keep --glossaries /var/lib/glossaries
     ALLYOUNEED_SERVE_PORT=8080 allyouneed serve models/en-de
     ```
 
@@ -116,6 +130,7 @@ def serve(
         direction: Languages of a translation model, en-de=MODEL or en-pt_BR=MODEL; may be repeated.
         access: Who may connect.
         limits: How much clients may ask for.
+        kept: What translations must keep.
         computation: How the models compute.
         log_format: Format of the log on standard error: text or json.
         config: TOML file of options.
@@ -126,7 +141,7 @@ def serve(
         from allyouneed.serve.access import require_safe_address
         from allyouneed.serve.models import load_models
     sources = _sources(models or [], direction or [], computation)
-    require_safe_address(settings := _settings(access, limits), insecure=access.insecure)
+    require_safe_address(settings := _settings(access, limits, kept), insecure=access.insecure)
     device = device_kind(computation.device)
     give_back_freed_memory()
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a server that reads things again
@@ -181,7 +196,7 @@ def _by_model(option: str, given: Sequence[str], choices: Mapping[str, Choice]) 
     return found
 
 
-def _settings(access: Access, limits: Limits) -> "ServerSettings":
+def _settings(access: Access, limits: Limits, kept: KeptTexts) -> "ServerSettings":
     from allyouneed.serve.access import Proxies, ServerSettings, read_token
 
     try:
@@ -190,7 +205,7 @@ def _settings(access: Access, limits: Limits) -> "ServerSettings":
         raise UsageError(
             f"--trusted-proxy: {error}; name an address, or a network such as 172.30.0.0/24"
         ) from None
-    given = vars(access) | vars(limits)
+    given = vars(access) | vars(limits) | vars(kept)
     del given["insecure"]
     token = None if access.token_file is None else read_token(access.token_file)
     return ServerSettings(**given, token=token)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from allyouneed.runs.cluster_translation import ClusterTranslator
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
+    from allyouneed.terms.keeping import KeepingTranslator
 
     Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
     Check = Callable[[str, Translation], str | None]
@@ -49,6 +50,32 @@ if TYPE_CHECKING:
 
 _WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
 """Options that answers do not depend on."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class KeptText:
+    """What translations must keep."""
+
+    keep: bool = False
+    """Leave placeholders, addresses, code, hashtags, amounts with units and emoji as they are, each exactly
+    once and in its place."""
+    keep_patterns: Annotated[tuple[str, ...], Parameter(name="--keep-pattern")] = ()
+    """Regular expression of further text to be kept; may be repeated."""
+    glossary: Path | None = None
+    """File with a term per line, SOURCE TAB TARGET|FORM|.. TAB NOTE: translations have one of the forms."""
+    memory: Path | None = None
+    """Translation memory (TMX): a line that it has, exactly, gets its translation from there."""
+
+    @property
+    def files(self) -> list[Path]:
+        """The files that answers depend on."""
+        return [file for file in (self.glossary, self.memory) if file is not None]
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anything is to be kept."""
+        return self.keep or bool(self.keep_patterns or self.files)
 
 
 @Parameter(name="*")
@@ -116,6 +143,7 @@ def translate(
     *,
     search: Annotated[SearchOptions, Parameter(name="*")] = SearchOptions(),
     lines: TextLines = TextLines(),
+    kept: KeptText = KeptText(),
     batch_tokens: AtLeastOne | None = None,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
@@ -132,6 +160,7 @@ def translate(
     allyouneed translate models/multilingual --to fr < test.en > output.fr
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
     allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > output.de
+    allyouneed translate runs/first --keep --glossary terms.tsv --memory old.tmx < test.en > output.de
     RAY_ADDRESS=head:6379 allyouneed translate models/de-en --engine ray --parts s3://bucket/en < news.de
     ```
 
@@ -143,6 +172,7 @@ def translate(
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
         search: Search settings; by default the model's own.
         lines: Format of input and output lines.
+        kept: What translations must keep.
         batch_tokens: Maximum source tokens per batch, times beams or samples; default 8,192, on a GPU more.
         batch_size: Maximum lines per batch.
         shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
@@ -157,15 +187,31 @@ def translate(
     asked: dict[str, Any] = {**search.settings(), **lines.settings(), "workers": computing.workers}
     asked |= {"batch_tokens": batch_tokens, "batch_size": batch_size}
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
-    stream: Stream = partial(translator.answer, **asked)
+    stream: Stream = partial(_keeping(translator, kept, engine, shortlist).answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
-        request = partial(_request, [*models, *([shortlist] if shortlist else [])], lines, asked, computing)
+        folders = [*models, *([shortlist] if shortlist else [])]
+        request = partial(_request, folders, lines, kept, asked, computing)
         output = stack.enter_context(_output(lines, request))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
-        checks = _checks(translator, asked, lines.strict)
+        checks = _checks(translator, asked, lines.strict, kept)
         return _answer(lines, output, stream, checks, in_one=engine == "ray" or lines.parts is not None)
+
+
+def _keeping(
+    translator: "Translator", kept: KeptText, engine: str, shortlist: Path | None
+) -> "Translator | KeepingTranslator":
+    """The translator, or one that keeps what is wanted."""
+    if not kept.is_wanted:
+        return translator
+    if engine != "local" or shortlist:
+        other = "--shortlist" if shortlist else "--engine"
+        raise UsageError(f"{other}: cannot be used with --keep, --glossary or --memory; leave out one")
+    from allyouneed.terms.keeping import KeepingTranslator
+
+    files = {"glossary": kept.glossary, "memory": kept.memory}
+    return KeepingTranslator.of(translator, keep=kept.keep, keep_patterns=kept.keep_patterns, **files)
 
 
 def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
@@ -176,12 +222,20 @@ def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | No
             raise answer.error
 
 
-def _checks(translator: "Translator", asked: Mapping[str, Any], strict: bool) -> "list[Check]":
+def _checks(
+    translator: "Translator", asked: Mapping[str, Any], strict: bool, kept: KeptText
+) -> "list[Check]":
     """The checks whose first finding is reported."""
     from allyouneed.tasks.translation.outputs import CUT
 
+    unkept: Callable[[str], str] = str
+    if kept.keep:
+        from allyouneed.terms.spans import Spans
+
+        unkept = Spans().without
+
     def not_prose(text: str, _: "Translation") -> str | None:
-        found = not_prose_in(text)
+        found = not_prose_in(unkept(text))
         return found and f"{found}, which is translated as words: it may be lost; --strict refuses it"
 
     def lost_sentences(text: str, translation: "Translation") -> str | None:
@@ -237,12 +291,15 @@ def _on_cluster(
     return ClusterTranslator(cluster, models, shortlist=shortlist, **computed)
 
 
-def _request(directories: list[Path], lines: TextLines, asked: dict[str, Any], computing: Computing) -> str:
+def _request(
+    directories: list[Path], lines: TextLines, kept: KeptText, asked: dict[str, Any], computing: Computing
+) -> str:
     """The models and options that answers depend on."""
-    manifests = [sha256_of(directory / MANIFEST) for directory in directories]
+    manifests = [sha256_of(file) for file in (*(each / MANIFEST for each in directories), *kept.files)]
     computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
     form = replace(lines, parts=None, strict=False)
-    return repr((__version__, manifests, form, sorted(computed.items()), computing.precision))
+    spans = (kept.keep, kept.keep_patterns) if kept.is_wanted else ()
+    return repr((__version__, manifests, form, *spans, sorted(computed.items()), computing.precision))
 
 
 @contextlib.contextmanager

@@ -9,9 +9,15 @@ from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
 from starlette.datastructures import ImmutableMultiDict
 
-from allyouneed.language_codes import closest_code, spoken_language, standard_code
+from allyouneed.language_codes import closest_code
 from allyouneed.serve.directions import Direction, between, sources_of, targets_of
 from allyouneed.serve.html_text import HTML, XML, Dialect, Passages, xml_fault
+from allyouneed.serve.protocols.deepl_glossaries import (
+    deepl_code,
+    glossary_answers,
+    glossary_languages,
+    stored_glossary,
+)
 from allyouneed.serve.protocols.protocol import (
     Protocol,
     always,
@@ -23,6 +29,7 @@ from allyouneed.serve.protocols.protocol import (
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import MOST_TEXTS, RequestOptions
 from allyouneed.serve.service import Service
+from allyouneed.terms.glossary import Glossary
 
 _SHOWN: Final[Mapping[str, Mapping[str, str]]] = {
     "EN": {"EN-GB": "English (British)", "EN-US": "English (American)"},
@@ -61,7 +68,7 @@ class Languages:
         origin = _served(closest_code(source, [*self._sources, to], is_source=True), "source_lang")
         if found := between(self._directions, source, target):
             return found
-        pair = f"'{shown(origin)}' => '{_deepl_code(to)}'"
+        pair = f"'{shown(origin)}' => '{deepl_code(to)}'"
         raise Refusal(400, "no_direction", f"Unsupported language pair: {pair}.")
 
     def sources(self) -> list[dict[str, Any]]:
@@ -73,7 +80,7 @@ class Languages:
         """Return the target languages, as DeepL lists them."""
         listed: dict[str, str] = {}
         for code in self._targets:
-            listed |= _SHOWN.get(_deepl_code(code), {_deepl_code(code): self._names[code]})
+            listed |= _SHOWN.get(deepl_code(code), {deepl_code(code): self._names[code]})
         return [
             {"language": code, "name": name, "supports_formality": False}
             for code, name in sorted(listed.items())
@@ -82,11 +89,7 @@ class Languages:
 
 def shown(source: str) -> str:
     """DeepL's code for a source language."""
-    return _deepl_code(source).partition("-")[0]
-
-
-def _deepl_code(code: str) -> str:
-    return "NB" if spoken_language(code) == "no" else standard_code(code).upper()
+    return deepl_code(source).partition("-")[0]
 
 
 def _served(found: str | None, field: str) -> str:
@@ -109,7 +112,6 @@ _CHOICES: Final[Mapping[str, tuple[Any, ...]]] = {
     "model_type": _MODEL_TYPES,
 }
 _NOT_SERVED: Final = (
-    "glossary_id",
     "glossary_ids",
     "style_id",
     "translation_memory_id",
@@ -183,7 +185,7 @@ _LINE_BREAK: Final = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?=\S)")
 """A line break within a paragraph."""
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 _NO_ADDITIONS: Final = (
-    "Not found: this server has no documents, glossaries, rephrasing or other additions to translation."
+    "Not found: this server has no documents, rephrasing or other additions to translation."
 )
 _STATUS: Final = {401: 403, 422: 400}
 
@@ -195,8 +197,7 @@ def routes(service: Service) -> APIRouter:
         (["POST"], "/translate", endpoints.translate),
         (["GET", "POST"], "/languages", endpoints.languages),
         (["GET", "POST"], "/usage", endpoints.usage),
-        (["GET"], "/glossaries", always({"glossaries": []})),
-        (["GET"], "/glossary-language-pairs", always({"supported_languages": []})),
+        *glossary_answers(service, read_values),
         (_METHODS, "/{path:path}", always(Refusal(404, "not_served", _NO_ADDITIONS))),
     ]
     return router_of(answers, prefix="/v2")
@@ -229,11 +230,12 @@ class _Endpoints:
         self._languages.target(target)  # is served
         passages = await asyncio.to_thread(_passages, texts, dialect, values)
         directions = await self._directions(passages.parts, source, target)
+        glossary = await self._glossary(values, directions)
         translated = [*texts]
         for direction in filter(lambda each: each.models, dict.fromkeys(directions)):
             numbers = [number for number, its in enumerate(directions) if its == direction]
             parts = [part for number in numbers for part in passages.parts[number]]
-            options = RequestOptions(direction.source, direction.target)
+            options = RequestOptions(direction.source, direction.target, glossary=glossary)
             found = iter(await self._service.translate_all(parts, options))
             for number in numbers:
                 of_parts = [next(found).translations[0].text for _ in passages.parts[number]]
@@ -246,6 +248,21 @@ class _Endpoints:
             if model_type := values.get("model_type"):  # of which a server like this has only one
                 results[-1]["model_type_used"] = model_type.removeprefix("prefer_")
         return {"translations": results}
+
+    async def _glossary(self, values: Values, directions: Sequence[Direction]) -> Glossary | None:
+        """The glossary that a request names, which must be of its direction."""
+        if "glossary_id" not in values:
+            return None
+        if self._service.glossaries is None:
+            message = "'glossary_id' is not supported: this server stores no glossaries."
+            raise Refusal(400, "not_served", message)
+        if "source_lang" not in values:
+            raise Refusal(400, "value", "Value for 'source_lang' not specified, which a glossary needs.")
+        folder, info = stored_glossary(self._service, str(values["glossary_id"]))
+        languages = info.source_lang, info.target_lang
+        if any(glossary_languages(each) != languages or len(each.models) != 1 for each in directions):
+            raise Refusal(400, "glossary", "The glossary is not of this source and target language.")
+        return await asyncio.to_thread(folder.glossary, info.glossary_id)
 
     async def languages(self, request: Request) -> list[dict[str, Any]]:
         kind = (await read_values(request)).get("type", "source")

@@ -15,7 +15,7 @@ from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.sampling import rank_by_expected_utility
-from allyouneed.inference.scheduler import Scheduler, Source, Watch
+from allyouneed.inference.scheduler import Scheduler, Watch
 from allyouneed.language_codes import WITHOUT_SPACES_BETWEEN_SENTENCES, primary_language
 
 CUT = "its translation did not end within the maximum length and was cut"
@@ -47,6 +47,8 @@ class Translation:
 
     is_cut: bool = field(default=False, repr=False)
     """Whether the translation, or that of a part of the text, did not end within the maximum length."""
+    is_from_memory: bool | None = field(default=None, repr=False)
+    """True if a translation memory has the text; otherwise None."""
 
 
 class TranslatedPart(NamedTuple):
@@ -187,14 +189,6 @@ class TranslationMaker:
         self._source_tokenizer, self._target_tokenizer = source_tokenizer, target_tokenizer
         self._space = space_between_sentences(target_language)
         self._search, self._n_best = search, n_best
-
-    def sources(self, text: Divided, prefix: Sequence[int]) -> list[Source]:
-        """The parts of a text to search, the first of them with the prefix of its translation."""
-        first, begin = text.first, self._begin
-        return [
-            Source(part.ids, [*begin, *(prefix if number == first else ())], len(begin))
-            for number, part in enumerate(text.parts)
-        ]
 
     def translations(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
         """Up to `n_best` translations of a text, best first, or samples as drawn."""

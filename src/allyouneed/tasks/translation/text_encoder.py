@@ -1,8 +1,12 @@
 """Encodes texts as token ids, part by part, within the limits of a model."""
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import is_blank
@@ -17,8 +21,10 @@ from allyouneed.data.sentences import (
 from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
+from allyouneed.inference.required_phrases import RequiredPhrases
+from allyouneed.inference.scheduler import Source
 from allyouneed.language_codes import distance, listed
-from allyouneed.tasks.requests import TranslateConfig
+from allyouneed.tasks.requests import RequiredTerm, TranslateConfig
 
 NO_LANGUAGE = "E-LANGUAGE"
 """Label of the error for a text that does not say which language to write, or another than the model's."""
@@ -115,6 +121,49 @@ class TextEncoder:
         if ids and not self._takes_prefixes:
             raise DataError("a target prefix cannot be used with a shortlist; leave out one")
         return ids
+
+    def sources(
+        self, divided: Divided, prefix: Sequence[int] = (), required: Sequence[RequiredTerm] = ()
+    ) -> list[Source]:
+        """The parts of a text to search: the first with the prefix of its translation, each with its terms.
+
+        A term that is in no part is not required.
+        """
+        sources, left = list[Source](), [*required]
+        for number, part in enumerate(divided.parts):
+            begun = [*self.begin, *(prefix if number == divided.first else ())]
+            if terms := self._taken_out(part, left):
+                if not self._takes_prefixes:
+                    raise DataError("terms cannot be required with a shortlist; leave out one")
+                encode = self.target_tokenizer.encode
+                terms.sort(key=lambda term: term.before is not None)
+                forms = [[*map(encode, term.forms)] for term in terms]
+                before, place = terms[-1].before, None
+                if before is not None:
+                    begun = [*self.begin, *encode(before)]
+                    place = len(begun)
+                phrases = RequiredPhrases(forms, self._continuing, place)
+                sources.append(Source(part.ids, begun, len(self.begin), phrases))
+            else:
+                sources.append(Source(part.ids, begun, len(self.begin)))
+        return sources
+
+    def _taken_out(self, part: TextPart, terms: list[RequiredTerm]) -> list[RequiredTerm]:
+        """The terms that are in a part, taken out of the list."""
+        text, found = self.source_tokenizer.decode(part.ids) if terms else "", []
+        for term in [*terms]:
+            if term.source in text:
+                text = text.replace(term.source, "", 1)
+                terms.remove(term)
+                found.append(term)
+        return found
+
+    @cached_property
+    def _continuing(self) -> NDArray[np.bool_]:
+        """Whether each token of the target's vocabulary begins with a letter or digit, and no space."""
+        tokenizer = self.target_tokenizer
+        heads = (tokenizer.content(token)[:1] for token in range(tokenizer.vocab_size))
+        return np.array([head.isalnum() or head > b"\x7f" for head in heads])
 
     def divide(self, text: str, config: TranslateConfig) -> Divided:
         """The parts of a text that are translated separately, as `config` says.

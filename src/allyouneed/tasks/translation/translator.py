@@ -29,6 +29,7 @@ from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.tasks.requests import (
     Answer,
     Failure,
+    RequiredTerm,
     ScoreRequest,
     TranslateConfig,
     TranslateOptions,
@@ -188,6 +189,7 @@ class Translator:
         text: str,
         *,
         prefix: str | Sequence[int] = "",
+        required: Sequence[RequiredTerm] = (),
         n_best: int = 1,
         deadline: float | None = None,
         tell: Callable[[str], None] | None = None,
@@ -199,6 +201,7 @@ class Translator:
             scheduler: The queue, whose limits hold for batches. It runs inside `translator.engine.ready()`.
             text: A text; each line is translated as `answer` translates a text.
             prefix: Whole words, or token ids, that the translation begins with.
+            required: Terms that the translation must have.
             n_best: Maximum number of translations.
             deadline: Value of `time.monotonic()` after which the translation fails with `TimeoutError`.
             tell: Called by a worker with the beginning of the translation that can no longer change, whenever
@@ -210,13 +213,14 @@ class Translator:
 
         Raises:
             DataError: The text is not Unicode, or too long and not to be split.
-            UsageError: An option is unknown, out of range, or has no effect.
+            UsageError: See `answer`.
         """
         config, search = configured(options, self.config.search)
         check_n_best(n_best, search.mbr)
-        divided, maker = self._encoder.divide_lines(text, config), self._maker(search, n_best)
-        ids = self._encoder.prefix(prefix) if isinstance(prefix, str) else prefix
-        job = Job(maker.sources(divided, ids), partial(maker.whole, divided))
+        encoder, maker = self._encoder, self._maker(search, n_best)
+        divided = encoder.divide_lines(text, config)
+        ids = encoder.prefix(prefix) if isinstance(prefix, str) else prefix
+        job = Job(encoder.sources(divided, ids, required), partial(maker.whole, divided))
         is_certain = not (search.sampling or search.mbr or search.coverage_penalty)  # before the end
         watch = maker.watch(divided, tell) if tell and is_certain else None
         return scheduler.submit(self._plan(search, n_best), job, deadline=deadline, watch=watch)
@@ -227,11 +231,10 @@ class Translator:
         """Queue the search for the likeliest next tokens of a translation.
 
         Args:
-            scheduler: See `submit`.
+            scheduler, deadline: See `submit`.
             text: A sentence.
             prefix: Whole words that the translation begins with.
             num: Maximum number of next tokens.
-            deadline: See `submit`.
 
         Returns:
             The future of the prefix's ids with each next token, the likeliest first, as prefixes for
@@ -283,7 +286,7 @@ class Translator:
             raise UsageError("an output cannot be followed with sampling or coverage_penalty; leave it out")
         divided, maker, told = self._encoder.divide(text, config), self._maker(decoding, 1), [""]
         scheduler = Scheduler(Batching())
-        job = Job(maker.sources(divided, ()), partial(maker.translations, divided))
+        job = Job(self._encoder.sources(divided), partial(maker.translations, divided))
         future = scheduler.submit(self._plan(decoding, 1), job, watch=maker.watch(divided, told.append))
         return followed(scheduler, self.engine.ready, future, told)
 
@@ -307,11 +310,9 @@ class Translator:
         """Score each target as the translation of its source, in order.
 
         Args:
-            sources: Source sentences.
-            targets: One translation per source.
+            sources, targets: Source sentences, and a translation of each.
             workers: Number of batches computed at the same time; by default one per core.
-            length_penalty: Exponent alpha of the length penalty; by default that of the model.
-            length_normalization: Name of the length penalty; by default that of the model.
+            length_penalty, length_normalization: The length penalty; by default the model's.
 
         Raises:
             DataError: A sentence is too long, or not Unicode, or the numbers of sources and targets differ.
@@ -338,9 +339,7 @@ class Translator:
 
         Args:
             requests: Pairs, read some thousands ahead; failures are passed on.
-            workers: As for `score`, like the others.
-            length_penalty: See there.
-            length_normalization: See there.
+            workers, length_penalty, length_normalization: As for `score`.
 
         Raises:
             UsageError: A setting is out of range.
@@ -438,7 +437,7 @@ class Translator:
             def join(found: list[list[Hypothesis]]) -> Answer[list[Translation]]:
                 return Answer(request.id, maker.translations(divided, found), divided.notices)
 
-            return Job(maker.sources(divided, encoder.prefix(request.prefix)), join)
+            return Job(encoder.sources(divided, encoder.prefix(request.prefix), request.required), join)
 
         return map(partial(encoded_or_failure, encode), requests)
 

@@ -1,0 +1,297 @@
+"""Translates texts so that spans stay as they are and terms are translated as a glossary says.
+
+A text is translated with stand-ins for its spans. What its translation lacks is put in its place: the search
+writes on from where the model's attention says that it belongs, and must write it there.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+from allyouneed.data.sentences import sentence_spans
+from allyouneed.data.words import has_letters
+from allyouneed.errors import UsageError
+from allyouneed.hardware.accelerators import has_pytorch
+from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest, require_all
+from allyouneed.tasks.translation.outputs import END_PIECE, TranslatedPart, Translation, join_parts
+from allyouneed.tasks.translation.translator import Translator
+from allyouneed.terms.glossary import Glossary, Term
+from allyouneed.terms.spans import KINDS, Spans
+from allyouneed.terms.stand_ins import POOLS, Masked
+from allyouneed.terms.translation_memory import TranslationMemory
+
+_WINDOW = 4_096
+"""Number of requests that are read ahead."""
+_BEAM_SIZE = 4
+"""Least beam size of a search for given terms."""
+
+
+class Attempt(NamedTuple):
+    """A text to be translated, and what its translation must have."""
+
+    text: str
+    required: tuple[RequiredTerm, ...] = ()
+    is_repair: bool = False
+    """Whether words are to be aligned, if they can be."""
+
+
+class Outcome(NamedTuple):
+    """Translations, best first, and messages about what they lack."""
+
+    translations: list[Translation]
+    notices: tuple[str, ...] = ()
+    is_untouched: bool = False
+    """Whether they are those of the only attempt, at the text itself."""
+
+
+Attempts = Generator[Attempt, list[Translation], Outcome]
+"""Asks for translations until one has everything."""
+
+
+_Repair = Generator[Attempt, list[Translation], list[Translation]]
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """A text with stand-ins, and the terms that its translation must have, stand-ins included."""
+
+    masked: Masked
+    wanted: list[Term]
+
+    @classmethod
+    def of(cls, masked: Masked, glossary: Glossary | None) -> "_Sentence":
+        terms = glossary.terms(masked.text) if glossary else []
+        return cls(masked, sorted([*masked.terms(), *terms]))
+
+    def lacking(self, translation: str) -> list[Term]:
+        """The terms that a translation has not as often as the text."""
+        left = {term.forms: term.count_in(translation) for term in self.wanted}
+        lacking = list[Term]()
+        for term in self.wanted:
+            left[term.forms] -= 1
+            if left[term.forms] < 0:
+                lacking.append(term)
+        return lacking
+
+    def repaired(self, language: str | None, *, aligns: bool) -> _Repair:
+        """The attempts at the text again, sentence by sentence if these are translated separately."""
+        text = self.masked.text
+        spans = [(0, len(text))] if language is None else _sentences_of_lines(text, language)
+        if len(spans) < 2:
+            return (yield from self._placed(aligns=aligns))
+        parts, separators, end = list[TranslatedPart](), list[str](), 0
+        for span in spans:
+            part = self._part(*span)
+            parts.append(TranslatedPart((yield from part._placed(aligns=aligns)), part.masked.text))
+            separators.append(text[end : span[0]])
+            end = span[1]
+        return join_parts(parts, [*separators, text[end:]])
+
+    def _part(self, begin: int, end: int) -> "_Sentence":
+        wanted = [term.moved(-begin) for term in self.wanted if begin <= term.begin < end]
+        return _Sentence(replace(self.masked, text=self.masked.text[begin:end]), wanted)
+
+    def _placed(self, *, aligns: bool) -> _Repair:
+        """The attempts to put each missing term in its place."""
+        text = self.masked.text
+        if aligns:
+            found = yield Attempt(text, is_repair=True)
+            is_divided = found[0].tokens.count(END_PIECE) > 1  # as it is long: places are those of no part
+            for _ in [] if is_divided else self.wanted:
+                if not (lacking := self.lacking(found[0].text)):
+                    return found
+                before, term = min((self._before(term, found[0]), term) for term in lacking)
+                required = term.required(text, " ".join(found[0].text.split()[:before]))
+                found = yield Attempt(text, (required,), is_repair=True)
+            if not self.lacking(found[0].text):
+                return found
+        return (yield Attempt(text, tuple(term.required(text) for term in self.wanted), is_repair=True))
+
+    def _before(self, term: Term, translation: Translation) -> int:
+        """Number of words of a translation before the place of a term: those before the one aligned to it."""
+        first = len(self.masked.text[: term.begin].split())
+        last = max(first + 1, len(self.masked.text[: term.end].split()))
+        aligned = [target for source, target in translation.alignment or () if first <= source < last]
+        num_words = len(translation.text.split())
+        return min(aligned, default=round(first * num_words / max(1, len(self.masked.text.split()))))
+
+
+def _sentences_of_lines(text: str, language: str) -> list[tuple[int, int]]:
+    """Begin and end of each sentence of a text of any number of lines."""
+    spans, begin = list[tuple[int, int]](), 0
+    for line in text.split("\n"):
+        spans += [(begin + first, begin + end) for first, end in sentence_spans(line, language)]
+        begin += len(line) + 1
+    return spans
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What translations must have: the spans of a text as they are, and the terms of a glossary.
+
+    A text that the memory has gets its translation from there.
+    """
+
+    spans: Spans | None = None
+    glossary: Glossary | None = None
+    memory: TranslationMemory | None = None
+
+    def attempts(self, text: str, language: str | None = None, *, aligns: bool = True) -> Attempts:
+        """The attempts at a text.
+
+        Args:
+            text: A text.
+            language: Code of its language if its sentences are translated separately, else None.
+            aligns: Whether words can be aligned.
+        """
+        if self.memory and (known := self.memory.translations.get(text)) is not None:
+            return Outcome([Translation(known, 0.0, is_from_memory=True)])
+        spans = self.spans.find(text) if self.spans else []
+        if spans and self.spans and not has_letters(self.spans.without(text)):
+            return Outcome([Translation(text, 0.0)])
+        tried = list[tuple[_Sentence, list[Translation]]]()
+        for pool in POOLS if spans else [()]:
+            sentence = _Sentence.of(Masked.of(text, spans, pool), self.glossary)
+            found = yield Attempt(sentence.masked.text)
+            tried.append((sentence, found))
+            if sentence.masked.is_whole(found[0].text):
+                break
+        else:
+            sentence, found = tried[0]
+        if is_repaired := bool(sentence.lacking(found[0].text)):
+            found = yield from sentence.repaired(language, aligns=aligns)
+        masked, lacking = sentence.masked, sentence.lacking(found[0].text)
+        lost = [masked.text[term.begin : term.end] for term in lacking]
+        translations = [replace(each, text=masked.restored(each.text)) for each in found]
+        notices = tuple(
+            f"{masked.spans.get(each, each)!r} found no place in the translation" for each in lost
+        )
+        return Outcome(translations, notices, is_untouched=not (spans or is_repaired))
+
+
+class KeepingTranslator:
+    """A translator whose translations keep spans and terms.
+
+    Args:
+        translator: The translator; without a shortlist.
+        kept: What translations must have.
+    """
+
+    def __init__(self, translator: Translator, kept: Kept) -> None:
+        self._translator, self._kept = translator, kept
+        self._aligns = has_pytorch() and translator.config.model.architecture == "transformer"
+
+    @classmethod
+    def of(
+        cls,
+        translator: Translator,
+        *,
+        keep: bool = False,
+        keep_patterns: Sequence[str] = (),
+        glossary: Path | None = None,
+        memory: Path | None = None,
+    ) -> Self:
+        """Make a translator that keeps placeholders and the like, and what files say.
+
+        Args:
+            translator: The translator; without a shortlist.
+            keep: Whether to keep every kind of span that `terms.spans` knows.
+            keep_patterns: Regular expressions of further spans.
+            glossary: File of terms; see `Glossary.read`.
+            memory: Translation memory, a TMX file.
+
+        Raises:
+            UsageError: A pattern is not usable, or the model does not say the languages of a memory.
+            DataError: A file is not usable.
+        """
+        data = translator.config.data
+        spans = Spans(keep_patterns, KINDS if keep else {}) if keep or keep_patterns else None
+        languages = data.source_language, data.target_language
+        terms = Glossary.read(glossary) if glossary else None
+        return cls(
+            translator, Kept(spans, terms, TranslationMemory.read(memory, *languages) if memory else None)
+        )
+
+    def translate(self, texts: Iterable[str], **options: Any) -> list[Translation]:
+        """The best translation of each text, in order; see `Translator.translate`."""
+        requests = map(TranslationRequest, count(1), texts)
+        return [answer.result[0] for answer in require_all(self.answer(requests, **options), "text")]
+
+    def answer(
+        self, requests: Iterable[TranslationRequest | Failure], **options: Any
+    ) -> Iterator[Answer[list[Translation]] | Failure]:
+        """An answer or a failure for each request, in order and in constant memory, as `Translator.answer`.
+
+        The pieces of a translation are those with stand-ins for its spans.
+
+        Raises:
+            UsageError: Samples are drawn, or alignments are wanted where spans are kept.
+        """
+        if options.get("sampling", self._translator.config.search.sampling) or options.get("mbr"):
+            raise UsageError(
+                "spans and terms are kept by search only; leave out sampling and mbr",
+                settings=["sampling", "mbr"],
+            )
+        if options.get("alignments") and self._kept.spans:
+            message = "alignments: there are none where spans are kept; leave out one"
+            raise UsageError(message, settings=["alignments"])
+        remaining = iter(requests)
+        while window := list(islice(remaining, _WINDOW)):
+            yield from self._answered(window, options)
+
+    def _answered(
+        self, requests: list[TranslationRequest | Failure], options: dict[str, Any]
+    ) -> list[Answer[list[Translation]] | Failure]:
+        """The answers, by attempts at all texts at a time."""
+        answers = dict[int, Answer[list[Translation]] | Failure]()
+        splits = bool(options.get("split_sentences"))
+        running = dict[int, tuple[Attempts, Attempt]]()
+        notices = dict[int, tuple[str, ...]]()
+
+        def go_on(place: int, attempts: Attempts, found: list[Translation] | None) -> None:
+            try:
+                running[place] = attempts, next(attempts) if found is None else attempts.send(found)
+            except StopIteration as ended:
+                outcome: Outcome = ended.value
+                told = notices.get(place, ()) + outcome.notices
+                result = outcome.translations
+                if not options.get("alignments"):
+                    result = [replace(each, alignment=None) for each in result]
+                answers[place] = Answer(requests[place].id, result, told)
+
+        to_do = dict[int, TranslationRequest]()
+        for place, request in enumerate(requests):
+            if isinstance(request, Failure):
+                answers[place] = request
+            else:
+                to_do[place] = request
+                go_on(place, self.attempts(request.text, split_sentences=splits), None)
+        while running:
+            now = [*running.items()]
+            running.clear()
+            for is_first in (True, False):
+                chosen = [(place, *each) for place, each in now if each[1].is_repair != is_first]
+                asked = (
+                    replace(to_do[place], text=attempt.text, required=attempt.required)
+                    for place, _, attempt in chosen
+                )
+                found = self._translator.answer(asked, **(options if is_first else self.for_repair(options)))
+                for (place, attempts, _), answer in zip(chosen, found, strict=True):
+                    if isinstance(answer, Failure):
+                        answers[place] = answer
+                    else:
+                        notices.setdefault(place, answer.notices)
+                        go_on(place, attempts, answer.result)
+        return [answers[place] for place in range(len(requests))]
+
+    def attempts(self, text: str, *, split_sentences: bool) -> Attempts:
+        """The attempts at a text; whoever runs them sends the translations of each."""
+        language = self._translator.config.data.source_language if split_sentences else None
+        return self._kept.attempts(text, language, aligns=self._aligns)
+
+    def for_repair(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options of an attempt that is a repair, instead of those of the first."""
+        own = options.get("beam_size") or self._translator.config.search.beam_size
+        return {**options, "beam_size": max(own, _BEAM_SIZE), "alignments": self._aligns}

@@ -1,0 +1,154 @@
+"""Translations keep spans and terms, whatever the model would rather write, and say what they lack."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.terms.ui_strings import ui_strings
+
+from allyouneed.cli.request_lines import JsonLines, LineRequest
+from allyouneed.data.lines import Line
+from allyouneed.errors import DataError, UsageError
+from allyouneed.runs.loading import load_translator
+from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest
+from allyouneed.tasks.translation.translator import Translator
+from allyouneed.terms.glossary import Glossary
+from allyouneed.terms.keeping import KeepingTranslator, Kept
+from allyouneed.terms.spans import Spans
+from allyouneed.terms.translation_memory import TranslationMemory
+
+SENTENCES = ["sun moon", "bird sees fish", "wolf bear", "the moon. the sun! a bird?"]
+
+
+@pytest.fixture(scope="module")
+def translator(toy_model: Path) -> Translator:
+    return load_translator(toy_model)
+
+
+def glossary(*entries: str) -> Glossary:
+    return Glossary.of_lines([Line(number, entry) for number, entry in enumerate(entries, start=1)], "terms")
+
+
+def kept(translator: Translator, *entries: str, aligns: bool = True) -> KeepingTranslator:
+    keeping = KeepingTranslator(translator, Kept(Spans(), glossary(*entries) if entries else None))
+    keeping._aligns = aligns
+    return keeping
+
+
+@pytest.mark.parametrize("split_sentences", [False, True])
+def test_every_span_is_there_exactly_once(translator: Translator, *, split_sentences: bool) -> None:
+    strings = ui_strings()[:: 9 if split_sentences else 10]
+    keeping = kept(translator)
+    found = keeping.translate([text for text, _ in strings], split_sentences=split_sentences)
+    for (text, spans), translation in zip(strings, found, strict=True):
+        for span in spans:
+            assert translation.text.count(span) == text.count(span), (text, translation.text)
+
+
+@pytest.mark.parametrize("aligns", [True, False])
+@pytest.mark.parametrize("split_sentences", [False, True])
+def test_terms_are_there_as_often_as_in_the_text(
+    translator: Translator, *, aligns: bool, split_sentences: bool
+) -> None:
+    entries = glossary("moon\tZebra|Zebras", "a bird\tein Vogel Strauß", "sun\tyak")
+    keeping = kept(translator, "moon\tZebra|Zebras", "a bird\tein Vogel Strauß", "sun\tyak", aligns=aligns)
+    texts = [*SENTENCES, "moon {x} moon", "Sun Sun sun 5 GB"]
+    for text, found in zip(texts, keeping.translate(texts, split_sentences=split_sentences), strict=True):
+        for term in entries.terms(text):
+            wanted = [each for each in entries.terms(text) if each.forms == term.forms]
+            assert term.count_in(found.text) >= len(wanted)
+        assert found.alignment is None
+
+
+def test_a_long_text_that_is_divided_has_its_spans_and_terms(translator: Translator) -> None:
+    text = "moon sun bear. " * 60 + "wolf {x} fish."
+    most = translator.config.data.max_tokens
+    assert len(translator.encode(text)) > most
+    [found] = kept(translator, "fish\tQualle").translate([text], max_extra_tokens=5)
+    assert found.text.count("{x}") == 1
+    assert re.search(r"\bQualle\b", found.text)
+
+
+def test_a_text_without_spans_and_terms_is_translated_as_ever(translator: Translator) -> None:
+    for options in ({}, {"split_sentences": True}, {"beam_size": 2}):
+        keeping = kept(translator, "absent\tfehlt")
+        assert keeping.translate(SENTENCES, **options) == translator.translate(SENTENCES, **options)
+
+
+def test_a_text_of_spans_only_stays_as_it_is(translator: Translator) -> None:
+    texts = ["{a}: {b}", "https://a.example 🎉", "5 GB"]
+    assert [found.text for found in kept(translator).translate(texts)] == texts
+
+
+def test_a_text_alone_and_in_company_has_the_same_translation(translator: Translator) -> None:
+    keeping = kept(translator, "moon\tZebra", "fish\tQualle")
+    texts = [*SENTENCES, "moon {x} fish", "see %s and %d near moon"]
+    together = keeping.translate(texts)
+    assert [keeping.translate([text])[0].text for text in texts] == [found.text for found in together]
+
+
+def test_failures_are_passed_on_and_answers_stay_in_order(translator: Translator) -> None:
+    failure = Failure(2, DataError("no line"))
+    requests: list[TranslationRequest | Failure] = [
+        TranslationRequest(1, "moon {x}"),
+        failure,
+        TranslationRequest(3, "moon \ud800 {x}"),
+        TranslationRequest(4, "sun"),
+    ]
+    answers = list(kept(translator).answer(requests))
+    assert [answer.id for answer in answers] == [1, 2, 3, 4]
+    assert answers[1] is failure
+    assert isinstance(answers[2], Failure)
+    assert isinstance(answers[3], Answer)
+
+
+def test_n_best_translations_have_every_span(translator: Translator) -> None:
+    [answer] = kept(translator).answer([TranslationRequest(1, "moon {x} sun %d")], n_best=3, beam_size=4)
+    assert isinstance(answer, Answer)
+    assert len(answer.result) == 3
+    assert all(found.text.count("{x}") == found.text.count("%d") == 1 for found in answer.result)
+
+
+def test_a_text_of_the_memory_gets_its_translation_and_is_marked(translator: Translator) -> None:
+    keeping = KeepingTranslator(translator, Kept(memory=TranslationMemory({"sun moon": "Sonne und Mond"})))
+    known, other = keeping.translate(["sun moon", "moon sun"])
+    assert (known.text, known.is_from_memory) == ("Sonne und Mond", True)
+    assert other == translator.translate(["moon sun"])[0]
+    asked = LineRequest(TranslationRequest(1, "sun moon"))
+    [row] = JsonLines().write(asked, Answer(1, [known]))
+    assert json.loads(row)["translations"][0]["is_from_memory"] is True
+    assert "is_from_memory" not in JsonLines().write(asked, Answer(1, [other]))[0]
+
+
+@pytest.mark.parametrize("options", [{"sampling": True}, {"mbr": 4}, {"alignments": True}])
+def test_options_that_leave_nothing_to_keep_with_are_refused(
+    translator: Translator, options: dict[str, object]
+) -> None:
+    with pytest.raises(UsageError, match="leave out"):
+        kept(translator).translate(["moon {x}"], **options)
+
+
+def test_a_term_has_its_place_behind_the_beginning_that_is_given(translator: Translator) -> None:
+    def found(required: Sequence[RequiredTerm]) -> str:
+        [answer] = translator.answer(
+            [TranslationRequest(1, "sun moon bear", required=tuple(required))], beam_size=4
+        )
+        assert isinstance(answer, Answer)
+        return answer.result[0].text
+
+    for before in ("", "ein", "zwei drei"):
+        assert found([RequiredTerm("moon", ("Zebra",), before)]).startswith(f"{before} Zebra".strip())
+    text = found([RequiredTerm("moon", ("Zebra",), "ein"), RequiredTerm("sun", ("yak",))])
+    assert text.startswith("ein Zebra")
+    assert re.search(r"\byak\b", text)
+
+
+def test_files_are_read_and_wrong_ones_are_named(translator: Translator, tmp_path: Path) -> None:
+    (tmp_path / "terms.tsv").write_bytes(b"moon\tZebra\n")
+    keeping = KeepingTranslator.of(translator, keep_patterns=["XY+"], glossary=tmp_path / "terms.tsv")
+    assert {"Zebra", "XYY"} <= set(keeping.translate(["moon XYY bear"])[0].text.split())
+    (tmp_path / "terms.tsv").write_bytes(b"moon\n")
+    with pytest.raises(DataError, match=r"terms\.tsv:1"):
+        KeepingTranslator.of(translator, glossary=tmp_path / "terms.tsv")
