@@ -122,6 +122,19 @@ def test_a_small_corpus_is_not_seen_for_ever(
     assert config.training.num_steps * config.training.batch_tokens < 200 * tokens
 
 
+def test_text_beside_the_corpus_lets_a_run_last_longer(
+    prepared: PreparedData, machine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(budgeting, "MOST_EPOCHS", 100.0)
+    told: list[str] = []
+    replayed = f"training.replay='{prepared.directory}'", "training.replay_share=0.5"
+    alone = Budget(1e7).config(prepared, CPU).training
+    beside = Budget(1e7, settings=replayed).config(prepared, CPU, say=told.append).training
+    assert " each pair is seen 100 times, which is enough" in told[2]
+    tokens = [each.num_steps * each.batch_tokens for each in (alone, beside)]
+    assert tokens[1] == pytest.approx(2 * tokens[0], rel=0.02)
+
+
 @pytest.mark.parametrize("seconds", [-1.0, 0.0, 19.9, float("nan")])
 def test_a_budget_that_is_too_small_is_refused(prepared: PreparedData, seconds: float) -> None:
     with pytest.raises(UsageError, match="budget: give 20 seconds or more"):

@@ -7,11 +7,18 @@ from typing import BinaryIO
 
 import pytest
 
-from allyouneed.errors import DiskError, LockedError, ModelError
+from allyouneed.errors import DiskError, LockedError, ModelError, UsageError
 from allyouneed.storage import run_directory
 from allyouneed.storage.publish import publish_directory
 from allyouneed.storage.publish.lock import take_lock
-from allyouneed.storage.run_directory import RunDirectory, resolve_model, step_name, step_of
+from allyouneed.storage.run_directory import (
+    FIRST_MODELS,
+    RunDirectory,
+    require_run,
+    resolve_model,
+    step_name,
+    step_of,
+)
 
 
 def save(run: Path, *steps: int) -> RunDirectory:
@@ -227,6 +234,12 @@ def test_a_folder_is_new_while_it_holds_nothing_but_what_an_end_before_the_begin
     with directory.locked():
         (directory.path / "config.toml.tmp-77").write_bytes(b"")
     assert directory.is_new()
+    require_run(directory, resume=False)
+    (directory.path / FIRST_MODELS).mkdir()
+    assert directory.is_new()
+    require_run(directory, resume=True)
+    with pytest.raises(UsageError, match="run: exists; continue with resume, or name a new folder"):
+        require_run(directory, resume=False)
     directory.config.write_bytes(b"")
     assert not directory.is_new()
     assert not RunDirectory(directory.config).is_new()

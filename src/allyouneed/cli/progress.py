@@ -63,6 +63,13 @@ def progress(total: int | None, *, unit: str, description: str, done: int = 0) -
         yield _ProgressBar(bar, total, f"{description} ({unit})" if wide else description, done)
 
 
+@contextlib.contextmanager
+def watch(unit: str, phase: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show the progress of a phase of a job, in these units; yield what receives numbers of them."""
+    with progress(total, unit=unit, description=phase) as shown:
+        yield shown.advance
+
+
 class ProgressLines:
     """Progress as plain lines, at most one every `every_seconds`."""
 

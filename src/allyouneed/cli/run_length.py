@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from allyouneed.cli.shared_options import AtLeastOne, Device, Positive, device_kind
+from allyouneed.cli.shared_options import (
+    AtLeastOne,
+    ContinuationOptions,
+    Device,
+    Positive,
+    device_kind,
+)
 from allyouneed.config.environment import number_given
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError, notice
@@ -69,6 +75,27 @@ class Length:
             raise UsageError(
                 f"--budget: {run} was begun with {begun}; leave --budget out, or train a new run"
             )
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class MonolingualOptions:
+    """Text without translations, for a run with `--budget`; see docs/budget.md."""
+
+    monolingual: Path | None = None
+    """Sentences in the target language, one per line. For a part of the budget, a model of the other
+    direction is trained and translates them; the pairs are learned beside yours."""
+    monolingual_source: Path | None = None
+    """Sentences in the source language, which a first model of the same direction translates."""
+
+    def require_budget(self, length: Length, continuation: ContinuationOptions) -> None:
+        """Reject text without a budget, and with a model to continue."""
+        for name, file in vars(self).items():
+            flag = f"--{name.replace('_', '-')}"
+            if file is not None and length.budget is None:
+                raise UsageError(f"{flag}: is part of a budget; give a time, such as --budget 60m")
+            if file is not None and continuation != ContinuationOptions():
+                raise UsageError(f"{flag}: trains new models; leave out --init-from and --replay")
 
 
 @Parameter(name="*")

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from allyouneed.data.schedule import mixed
 from allyouneed.data.store import Sentences
 from allyouneed.data.tokenizer import FIRST_BYTE, Tokenizer
+from allyouneed.symbols import SENTINEL
 
 _VARIANTS = 64
 """Number of segmentations of a word that are drawn from; more would be almost the same, and slower."""
@@ -33,7 +34,8 @@ class SubwordDropout:
         self._contents = [tokenizer.content(token) for token in range(tokenizer.vocab_size)]
         self._parts_of = tokenizer.parts
         self._begins = np.array([content[:1] == b" " for content in self._contents])
-        self._symbols = {np.array([token], _ID).tobytes() for token in tokenizer.languages.values()}
+        symbols = SENTINEL, *tokenizer.languages.values()
+        self._symbols = {np.array([token], _ID).tobytes() for token in symbols}
         self._parts: dict[bytes, list[list[int]]] = {}
         self._known: dict[tuple[bytes, int], bytes] = {}
 

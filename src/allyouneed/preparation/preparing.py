@@ -19,7 +19,7 @@ from allyouneed.data.corpus import CleaningReport, Pair, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.cluster import Cluster
-from allyouneed.preparation.encoding import Chunk, Encoder, chunks_of
+from allyouneed.preparation.encoding import Chunk, EncodedChunk, Encoder, chunks_of
 from allyouneed.preparation.journal import EVERY_CHUNKS, FIRST_CHUNKS, UNFINISHED, Journal, Milestone
 from allyouneed.preparation.part_writer import PartWriter, without_repeats
 from allyouneed.preparation.prepared_data import KIND, REPORT, PreparedData
@@ -94,12 +94,11 @@ def prepare(
         if valid:
             with watch("valid", None) as advance:
                 encoder = Encoder(units, aside, config, None, num_workers, say)
-                reports["valid"] = _encode_validation(aside, valid, encoder, config, advance)
+                reports["valid"] = encode_part(aside, "valid", valid, encoder, config, advance)
         _require_unchanged(versions)
         tell(reports, task.examples, say)
-        told = {part: report.to_dict() for part, report in reports.items()}
-        (aside / REPORT).write_bytes(json.dumps(told, indent=1).encode())
-        facts |= _facts(aside, config.replace(vocab_size=config.vocab_size or max(begun.vocab_sizes)), units)
+        sized = config.replace(vocab_size=config.vocab_size or max(begun.vocab_sizes))
+        facts |= finished(aside, sized, units, reports)
     return PreparedData(directory)
 
 
@@ -217,17 +216,23 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _encode_validation(
-    directory: Path, files: Reader, encoder: Encoder, config: DataConfig, advance: Advance
+def encode_part(
+    directory: Path,
+    part: str,
+    files: Reader,
+    encoder: Encoder,
+    config: DataConfig,
+    advance: Advance = lambda count: None,
+    marked: Callable[[EncodedChunk], EncodedChunk] = lambda encoded: encoded,
 ) -> CleaningReport:
-    """Write the validation part, in which pairs may come again."""
-    report = CleaningReport()
+    """Write a part in which pairs may come again, such as the validation part; each chunk as `marked`."""
+    report, dropouts = CleaningReport(), encoder.dropouts(config.bpe_dropout if part == "train" else 0.0)
     with (
-        PartWriter(directory, "valid", encoder.vocab_size, config, {}, report) as writer,
+        PartWriter(directory, part, encoder.vocab_size, config, {}, report, dropouts) as writer,
         closing(encoder.encoded(_chunks(files, report, encoder.mark))) as stream,
     ):
         for encoded in stream:
-            writer.add(encoded)
+            writer.add(marked(encoded))
             advance(len(encoded.chunk.pairs))
     return report
 
@@ -252,7 +257,12 @@ def _request(
     return hashlib.sha256(json.dumps(contents).encode()).hexdigest()
 
 
-def _facts(directory: Path, config: DataConfig, units: Units) -> dict[str, Any]:
+def finished(
+    directory: Path, config: DataConfig, units: Units, reports: Mapping[str, CleaningReport]
+) -> dict[str, Any]:
+    """Write the reports on the parts; return the facts for the manifest of the data, which are complete."""
+    told = {part: report.to_dict() for part, report in reports.items()}
+    (directory / REPORT).write_bytes(json.dumps(told, indent=1).encode())
     digest = hashlib.sha256(f"{config.bpe_dropout}\n".encode() if config.bpe_dropout else b"")
     for path in sorted((directory / "text").iterdir()):
         digest.update(f"{path.name} {sha256_of(path)}\n".encode())

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 
@@ -62,6 +63,10 @@ class Budget:
     """Configuration whose model is trained, such as one of `continue_from`; by default a size is chosen."""
     settings: Sequence[str] = ()
     """Settings, such as `training.seed=2`, that are not chosen."""
+    monolingual: Path | str | None = None
+    """Target sentences without translations, one per line; see `runs.monolingual`."""
+    monolingual_source: Path | str | None = None
+    """Source sentences without translations."""
 
     def config(
         self,
@@ -81,13 +86,24 @@ class Budget:
         Raises:
             UsageError: The budget is too small, or a setting is wrong.
         """
-        if not self.seconds >= _LEAST_SECONDS:
-            raise UsageError(f"budget: give {_LEAST_SECONDS:g} seconds or more", settings=["budget"])
-        choices = _Choices(self.seconds, prepared, device, num_processes, say)
-        tried = (self.begun or modern(next(iter(SIZES)))).with_settings(self.settings)
+        self.require_enough()
+        tried = self.tried
+        own_share = 1 - tried.training.replay_share
+        choices = _Choices(self.seconds, prepared, device, num_processes, say, own_share)
         pace = choices.pace(tried)
         sized = tried if self.begun else choices.sized(pace).with_settings(self.settings)
         return choices.recipe(choices.fastest(sized, pace)).with_settings(self.settings)
+
+    @property
+    def tried(self) -> RunConfig:
+        """The configuration whose speed is measured first."""
+        return (self.begun or modern(next(iter(SIZES)))).with_settings(self.settings)
+
+    def require_enough(self, share: float = 1.0) -> None:
+        """Raise UsageError if a share of the time, by default all, is too short for a run."""
+        if not share * self.seconds >= _LEAST_SECONDS:
+            least = math.ceil(_LEAST_SECONDS / share)
+            raise UsageError(f"budget: give {least:g} seconds or more", settings=["budget"])
 
 
 @dataclass(frozen=True)
@@ -99,6 +115,8 @@ class _Choices:
     device: torch.device
     num_processes: int
     say: Say
+    own_share: float = 1.0
+    """Share of the target tokens that comes from the corpus; the others are replayed."""
 
     def sized(self, pace: _Pace) -> RunConfig:
         """The largest model that sees enough tokens for its parameters, by the pace of another."""
@@ -179,7 +197,7 @@ class _Choices:
     def _most_tokens(self) -> float:
         """Number of target tokens after which nothing more is learned from the corpus."""
         store = self.prepared.train
-        return MOST_EPOCHS * (float(store.target_lengths.sum()) + store.num_pairs)
+        return MOST_EPOCHS * (float(store.target_lengths.sum()) + store.num_pairs) / self.own_share
 
     def _flops_per_token(self, config: RunConfig) -> float:
         """FLOPs for a target token, of a pair of mean length."""

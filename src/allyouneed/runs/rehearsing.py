@@ -22,8 +22,8 @@ from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.pace import about, timed_updates, updates_of
 from allyouneed.runs.run_configuration import completed, run_config, training_pairs
-from allyouneed.runs.starting import require_run, require_state
-from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory
+from allyouneed.runs.starting import require_state
+from allyouneed.storage.run_directory import KEPT_STATES, RunDirectory, require_run
 from allyouneed.training.accumulation import Say
 from allyouneed.training.flops import batch_flops
 from allyouneed.training.optimizer import warm_up_remark

@@ -8,15 +8,16 @@ from pathlib import Path
 import torch
 
 from allyouneed.config.run import RunConfig
-from allyouneed.errors import DiskError, ModelError, ResourceError, UsageError, UserError, is_out_of_memory
+from allyouneed.errors import DiskError, ModelError, ResourceError, UserError, is_out_of_memory
 from allyouneed.hardware.devices import usable_device
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.budgeting import Budget
 from allyouneed.runs.initial_model import InitialModel
+from allyouneed.runs.monolingual import Phase, phases
 from allyouneed.runs.run_configuration import run_config, training_pairs
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import write_text
-from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_directory import RunDirectory, require_run
 from allyouneed.storage.run_log import Event
 from allyouneed.training.averaging import average as average_checkpoints
 from allyouneed.training.averaging import last_checkpoints
@@ -48,7 +49,8 @@ def train(
             chooses one for a new run, whose last checkpoint is the model to use.
         resume: Resume from the last checkpoint; start if there is none; do nothing if all steps are done.
         device: Device to compute on.
-        report: Receives every event of the log.
+        report: Receives every event of the log, also those of models that a budget with monolingual text
+            trains first.
         say: Receives a line when the run starts or resumes.
 
     Returns:
@@ -56,13 +58,28 @@ def train(
 
     Raises:
         UsageError: `run` exists and `resume` is not set, or a setting does not fit or has changed.
-        DataError: The run was started with other data.
+        DataError: The run was started with other data, or monolingual text cannot be used.
         ModelError: A directory is damaged.
         LockedError: Another process is training in `run`.
         DivergedError: Three updates in a row, or a weight, are not finite.
         ResourceError: There is not enough memory, or a process of the run was lost.
     """
-    directory, prepared = RunDirectory(Path(run)), PreparedData(data)
+    for phase in phases(Path(run), Path(data), config, resume=resume, device=device, say=say):
+        if received := train_phase(phase, device=device, report=report, say=say):
+            return received
+    return None
+
+
+def train_phase(
+    phase: Phase,
+    *,
+    device: torch.device | str = "cpu",
+    report: Report = lambda event: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> signal.Signals | None:
+    """Train the model of one phase; see `train`."""
+    run, data, config, resume = phase
+    directory, prepared = RunDirectory(run), PreparedData(data)
     device = usable_device(device_of_process(torch.device(device)))
     with joined_processes(device) as processes, contextlib.ExitStack() as stack:
 
@@ -187,18 +204,6 @@ def average(
     checkpoints = last_checkpoints(Path(run), last)
     average_checkpoints(checkpoints, Path(out), say)
     return checkpoints
-
-
-def require_run(directory: RunDirectory, resume: bool) -> None:
-    """Reject an existing run, unless it is to be resumed, and any folder that is not a run."""
-    if directory.is_new():
-        return
-    if not directory.is_run():
-        raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
-    if not resume:
-        raise UsageError(
-            f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
-        )
 
 
 def require_state(directory: RunDirectory) -> None:

@@ -31,6 +31,8 @@ _STEP = "step-"
 _MAX_NAME_BYTES = 64
 _LOCK = "lock"
 _WORK = "training here"
+FIRST_MODELS = "monolingual"
+"""Folder of a run for the models that it trains first, and their translations."""
 _WRITTEN = re.compile(r"latest|best|config\.toml|exit\.json|test\.json|\w+\.png")
 """Names of the files that a run replaces repeatedly."""
 
@@ -64,14 +66,17 @@ class RunDirectory:
         exists, all checkpoints. Checkpoints saved for the best validation or at an interruption do not count
         as scheduled, nor does step 0, the model that a run continues.
         """
-        try:
-            ended = json.loads(read_published(self._exit))
-            last = int(ended["step"]) if ended["code"] == 0 else None
-        except (UserError, ValueError, TypeError, KeyError):
-            last = None
-        steps = self.checkpoint_steps()
+        steps, last = self.checkpoint_steps(), self.end()
         made = [step for step in steps if step > 0]
         return [s for s in made if every is None or s % every == 0 or s == last] or made or steps
+
+    def end(self) -> int | None:
+        """The last step of a run that has ended; None if it has not, or was stopped."""
+        try:
+            ended = json.loads(read_published(self._exit))
+            return int(ended["step"]) if ended["code"] == 0 else None
+        except (UserError, ValueError, TypeError, KeyError):
+            return None
 
     def resumable_steps(self) -> list[int]:
         """Steps that have both a checkpoint and a training state, ascending."""
@@ -127,12 +132,13 @@ class RunDirectory:
             self._exit.unlink(missing_ok=True)
 
     def is_new(self) -> bool:
-        """Whether the directory holds only the leftovers of a run that failed to start."""
+        """Whether the directory holds only first models, or the leftovers of a run that failed to start."""
         with disk_errors(self.path):
             place = Path(os.path.realpath(self.path))  # new/.. exists once new has been made
             if not place.is_dir():
                 return not place.exists()
-            return all(path.name == _LOCK or _is_unfinished(path) for path in place.iterdir())
+            kept = _LOCK, FIRST_MODELS
+            return all(path.name in kept or _is_unfinished(path) for path in place.iterdir())
 
     def is_run(self) -> bool:
         """Whether a run has begun here; a configuration alone does not tell, because models have one too."""
@@ -207,6 +213,19 @@ class RunDirectory:
         """Whether the process that last trained here has the same parent as this process."""
         lock = self.path / _LOCK
         return lock.is_file() and lock.read_bytes().split(b"\n")[1:2] == [str(os.getppid()).encode()]
+
+
+def require_run(directory: RunDirectory, resume: bool) -> None:
+    """Reject an existing run, unless it is to be resumed, and any folder that is not a run."""
+    if directory.is_new():
+        if resume or not (directory.path / FIRST_MODELS).exists():
+            return
+    elif not directory.is_run():
+        raise UsageError(f"{directory.path}: exists and is no run; name a new folder")
+    if not resume:
+        raise UsageError(
+            f"{directory.path}: exists; continue with resume, or name a new folder", settings=["resume"]
+        )
 
 
 def _is_unfinished(path: Path) -> bool:

@@ -1,7 +1,5 @@
 """`allyouneed prepare`: turns sentence pairs or trees into data for `train`."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from allyouneed.cli.corpus_options import CorpusOptions, refuse
-from allyouneed.cli.progress import progress
+from allyouneed.cli.progress import watch
 from allyouneed.cli.shared_options import Engine, Share, Whole, between, workers_of
 from allyouneed.config.presets import preset as named_preset
 from allyouneed.config.run import DataConfig
@@ -136,11 +134,11 @@ def prepare(
     public = text.public_corpus()
     config = options.config(_defaults(public, task, preset, tokenizer_from))
     task_of_data = task_named(config.task)
-    readers, watch = text.readers(task_of_data, config), partial(_watch, task_of_data.examples)
+    readers, shown = text.readers(task_of_data, config), partial(watch, task_of_data.examples)
     if readers[0].directions:
         refuse((name for name in _OF_PAIRS[2:] if getattr(options, name)), "the names of --pairs say it")
     say = partial(notice, settings=["vocab_sample_bytes"])
-    start = partial(prepare_data, data, *readers, config, say=say, watch=watch)
+    start = partial(prepare_data, data, *readers, config, say=say, watch=shown)
     with workers_of(engine, workers) as encoders:
         prepared = start(tokenizer_from=tokenizer_from, num_workers=encoders)
     _report(prepared)
@@ -181,12 +179,6 @@ def _defaults(
     if not public:
         return settings
     return settings.replace(source_language=public.source_language, target_language=public.target_language)
-
-
-@contextmanager
-def _watch(examples: str, phase: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    with progress(total, unit=examples, description=phase) as shown:
-        yield shown.advance
 
 
 def _report(prepared: "PreparedData") -> None:

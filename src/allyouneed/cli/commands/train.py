@@ -4,10 +4,12 @@ import json
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from allyouneed.cli.run_length import Length, TestOptions, print_scores
+from allyouneed.cli.progress import watch
+from allyouneed.cli.run_length import Length, MonolingualOptions, TestOptions, print_scores
 from allyouneed.cli.run_reporter import run_reporter
 from allyouneed.cli.shared_options import (
     ConfigurationOptions,
@@ -17,8 +19,11 @@ from allyouneed.cli.shared_options import (
 )
 from allyouneed.config.environment import num_processes
 from allyouneed.errors import UsageError, notice, talk
+from allyouneed.storage.run_directory import FIRST_MODELS
 
 if TYPE_CHECKING:
+    import signal
+
     from allyouneed.config.run import RunConfig
     from allyouneed.runs.budgeting import Budget
 
@@ -31,6 +36,7 @@ def train(
     configuration: ConfigurationOptions = ConfigurationOptions(),
     continuation: ContinuationOptions = ContinuationOptions(),
     length: Length = Length(),
+    monolingual: MonolingualOptions = MonolingualOptions(),
     tests: TestOptions = TestOptions(),
     precision: Literal["float32", "bfloat16"] | None = None,
     resume: bool = False,
@@ -43,6 +49,7 @@ def train(
 
     ```
     allyouneed train runs/best --data data --budget 60m
+    allyouneed train runs/better --data data --budget 60m --monolingual more.de
     allyouneed train runs/first --data data --preset laptop --minutes 12
     allyouneed train runs/second --data data --set training.warmup_steps=8000 model.dropout=0.2
     allyouneed train runs/third --data data --preset big --dry-run
@@ -58,6 +65,7 @@ def train(
         configuration: The configuration to train.
         continuation: The model to continue, and the data to replay.
         length: When the run ends.
+        monolingual: Text without translations.
         tests: Held-out text to score the model of a budget with.
         precision: Precision of matrix products; by default bfloat16 on hardware where it is faster.
         resume: Continue from the last checkpoint, or start if there is none.
@@ -67,22 +75,40 @@ def train(
         json_: With `--dry-run`, print one JSON object.
     """
     _check_rehearsal(dry_run, json_)
-    texts, chosen = tests.texts(length), _chosen(run, data, configuration, continuation, length, precision)
+    monolingual.require_budget(length, continuation)
+    texts = tests.texts(length)
+    chosen = _chosen(run, data, configuration, continuation, length, monolingual, precision)
+    asked = run, data, chosen, resume, device
     if dry_run:
-        _print_rehearsal(run, data, chosen, resume, device, json_)
+        _print_rehearsal(*asked, json_)
         return 0
+    if received := _train(*asked, tensorboard):
+        notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
+        return 128 + received
+    _notice_end(run)
+    print_scores(run, texts, device)
+    return 0
 
-    from allyouneed.runs.starting import train as train_run  # loads PyTorch, so after the checks
 
-    where = torch_device(device)
-    with run_reporter(run, tensorboard=tensorboard) as report:
-        received = train_run(run, data, chosen, resume=resume, device=where, report=report, say=notice)
-    if received is None:
-        _notice_end(run)
-        print_scores(run, texts, device)
-        return 0
-    notice(f"{run}: stopped by {received.name} with everything saved; continue with --resume")
-    return 128 + received
+def _train(
+    run: Path,
+    data: Path,
+    config: "RunConfig | Budget | None",
+    resume: bool,
+    device: Device,
+    tensorboard: bool,
+) -> "signal.Signals | None":
+    """Train one model, or several after one another; return the signal that ended one early, if any."""
+    from allyouneed.runs.monolingual import phases  # loads PyTorch, so after the checks
+    from allyouneed.runs.starting import train_phase
+
+    where, shown = torch_device(device), partial(watch, "lines")
+    for phase in phases(run, data, config, resume=resume, device=where, say=notice, watch=shown):
+        with run_reporter(phase.run, tensorboard=tensorboard) as report:
+            received = train_phase(phase, device=where, report=report, say=notice)
+        if received is not None:
+            return received
+    return None
 
 
 def _check_rehearsal(dry_run: bool, json_: bool) -> None:
@@ -119,11 +145,14 @@ def _print_rehearsal(
 ) -> None:
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.runs.budgeting import Budget
+    from allyouneed.runs.monolingual import phases
     from allyouneed.runs.rehearsing import as_json, as_text, rehearse
 
-    if isinstance(config, Budget):
-        config = config.config(PreparedData(data), torch_device(device), say=notice)
-    found = rehearse(run, data, config, resume=resume, device=torch_device(device), say=notice)
+    where = torch_device(device)
+    [last] = phases(run, data, config, resume=resume, say=notice, rehearsal=True)
+    if isinstance(config := last.config, Budget):
+        config = config.config(PreparedData(data), where, say=notice)
+    found = rehearse(run, data, config, resume=last.resume, device=where, say=notice)
     print(json.dumps(as_json(found)) if json_ else "\n".join(as_text(found)))
 
 
@@ -133,6 +162,7 @@ def _chosen(
     options: ConfigurationOptions,
     continuation: ContinuationOptions,
     length: Length,
+    monolingual: MonolingualOptions,
     precision: str | None,
 ) -> "RunConfig | Budget | None":
     """The configuration of a run, a budget that chooses it for a new run, or None if nothing is asked for."""
@@ -142,26 +172,29 @@ def _chosen(
     recorded, settings = run / "config.toml", length.settings()
     if precision is not None:
         settings.append(f'training.precision="{precision}"')
-    given = _given(run, data, options, continuation, settings)
-    if recorded.is_file():
+    has_text = monolingual != MonolingualOptions() or (run / FIRST_MODELS).exists()
+    has_plan = length.budget is not None and has_text  # which tells what the run was begun with
+    given = _given(None if has_plan else run, data, options, continuation, settings)
+    if recorded.is_file() and not has_plan:
         if length.budget is not None:
             length.require_same(run, RunConfig.from_toml(recorded))
         return given
     if length.budget is not None:
         has_model = (options.preset, options.config, continuation.init_from) != (None, None, None)
-        return Budget(length.budget, given if has_model else None, [*(options.set_ or ()), *settings])
+        chosen = [*(options.set_ or ()), *settings]
+        return Budget(length.budget, given if has_model else None, chosen, **vars(monolingual))
     sets_warm_up = options.config or any("warmup_steps" in each for each in options.set_ or ())
     return given if given is None or sets_warm_up else length.fitted(given)
 
 
 def _given(
-    run: Path,
+    run: Path | None,
     data: Path,
     options: ConfigurationOptions,
     continuation: ContinuationOptions,
     settings: Sequence[str],
 ) -> "RunConfig | None":
-    """The configuration in these options; None if none is given, so that an existing run keeps its own."""
+    """The configuration in these options; None if none is given, so that an existing `run` keeps its own."""
     from allyouneed.config.presets import preset
     from allyouneed.config.run import RunConfig
     from allyouneed.preparation.prepared_data import PreparedData
@@ -182,7 +215,7 @@ def _given(
             begun = preset(options.preset).replace(model=begun.model.model_dump())
         return resolved(replace(options, preset=None), begun)
 
-    if (recorded := run / "config.toml").is_file():
+    if run and (recorded := run / "config.toml").is_file():
         begun = RunConfig.from_toml(recorded)
         if options.preset is None or begun.training.init_from is None:
             return resolved(options, begun)

@@ -1,0 +1,114 @@
+"""Pairs of a text and a model's translations of it, in a file that another process can go on with."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from allyouneed.data.lines import encode_lines, read_lines
+from allyouneed.data.monolingual_text import MonolingualText
+from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.errors import DataError
+from allyouneed.preparation.prepared_data import PreparedData
+from allyouneed.storage.publish import disk_errors, lock_output
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.translation.translator import Translator
+
+_MEASURED_LINES, _LINES_AT_ONCE, _COMPARED_LINES = 256, 2_048, 1_000
+
+
+@dataclass(frozen=True)
+class SyntheticPairs:
+    """Lines of `source TAB target`, of which one side is text and the other its translation."""
+
+    file: Path
+    side: str
+    """The side of the text: "source" or "target"."""
+    text: MonolingualText
+    prepared: PreparedData
+    """Data that the pairs are to be learned beside."""
+
+    def require_suitable(self) -> None:
+        """Raise DataError if the text has no letters of its side, or only lines that are too long."""
+        text, side, data = self.text, self.side, self.prepared
+        if not text.shares_letters(islice(read_lines(data.text("train", side)), _COMPARED_LINES)):
+            raise DataError(
+                f"{text.file}: has none of the letters of the {side} side of {data.directory}; give text in "
+                f"the {side} language"
+            )
+        if not self._fitting(text.sample):
+            raise DataError(
+                f"{text.file}: has lines of more than {data.config.max_tokens} tokens only; give one "
+                "sentence a line"
+            )
+
+    def choose(self, translator: "Translator", most_seconds: float) -> tuple[int, float]:
+        """The number of lines that can be translated in a time, by the measured speed, and their seconds."""
+        sample = self._fitting(self.text.sample)[:_MEASURED_LINES]
+        began = time.monotonic()
+        _translations(translator, sample)
+        pace = (time.monotonic() - began) / len(sample)
+        number = min(self.text.num_lines, max(1, int(most_seconds / pace)))
+        return number, pace * number
+
+    def write(
+        self,
+        translator: "Translator",
+        number: int,
+        watch: Callable[[int], AbstractContextManager[Callable[[int], None]]],
+    ) -> int:
+        """Write the first lines of the text with their translations, or the rest of them.
+
+        Args:
+            translator: The model.
+            number: Number of lines. Those that are too long to train on are left out.
+            watch: Shows the progress, given the number of lines to translate.
+
+        Returns:
+            The number of pairs in the file.
+
+        Raises:
+            DataError: The text has changed since the file was begun.
+            LockedError: Another process is writing the file.
+        """
+        lines = self._fitting(self.text.first(number))
+        with disk_errors(self.file), self.file.open("a+b") as pairs:
+            lock_output(pairs.fileno(), self.file)
+            num_done = self._num_done(pairs, lines)
+            with watch(len(lines) - num_done) as advance:
+                for start in range(num_done, len(lines), _LINES_AT_ONCE):
+                    chunk = lines[start : start + _LINES_AT_ONCE]
+                    columns = [chunk, _translations(translator, chunk)]
+                    rows = zip(*columns[:: -1 if self.side == "target" else 1], strict=True)
+                    pairs.write(encode_lines(["\t".join(row) for row in rows]))
+                    pairs.flush()
+                    advance(len(chunk))
+        return len(lines)
+
+    def _fitting(self, lines: list[str]) -> list[str]:
+        """The lines that are short enough to train on, with a tag."""
+        tokenizer = getattr(self.prepared.units, self.side)
+        assert isinstance(tokenizer, Tokenizer)
+        is_short = tokenizer.encode_corpus(lines).lengths < self.prepared.config.max_tokens
+        return [line for line, fits in zip(lines, is_short.tolist(), strict=True) if fits]
+
+    def _num_done(self, pairs: BinaryIO, lines: Sequence[str]) -> int:
+        """The number of complete rows, which are of these lines; a torn one is removed."""
+        pairs.seek(0)
+        whole, end, _ = pairs.read().rpartition(b"\n")
+        pairs.truncate(len(whole + end))
+        rows = [row.split("\t") for row in whole.decode(errors="replace").split("\n")] if end else []
+        if [row[self.side == "target" :][:1] for row in rows] != [[line] for line in lines[: len(rows)]]:
+            raise DataError(
+                f"{self.text.file}: has changed since its translation began; restore it, or train a new run"
+            )
+        return len(rows)
+
+
+def _translations(translator: "Translator", lines: Sequence[str]) -> list[str]:
+    """Greedy translations: on small corpora they teach more than samples (Edunov et al., 2018)."""
+    return [found.text.replace("\t", " ") for found in translator.translate(lines, beam_size=1)]
