@@ -99,6 +99,14 @@ def test_settings_are_kept_and_a_given_model_too(prepared: PreparedData, machine
     assert (chosen.d_model, chosen.d_ff, chosen.num_layers) == (64, 96, 1)
 
 
+def test_a_given_batch_is_what_is_measured_and_divided(prepared: PreparedData, machine: None) -> None:
+    with PYTORCH_THREADS.limited_to(2):
+        training = Budget(3_600, settings=["training.batch_tokens=400"]).config(prepared, CPU).training
+        assert (training.batch_tokens, training.micro_batch_tokens) == (400, 200)
+        given = Budget(3_600, settings=["training.micro_batch_tokens=300"]).config(prepared, CPU).training
+        assert given.micro_batch_tokens == 300
+
+
 def test_a_continued_model_learns_more_slowly_and_keeps_its_dropout(
     prepared: PreparedData, machine: None, toy_model: Path
 ) -> None:

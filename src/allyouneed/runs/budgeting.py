@@ -89,9 +89,9 @@ class Budget:
         self.require_enough()
         tried = self.tried
         own_share = 1 - tried.training.replay_share
-        choices = _Choices(self.seconds, prepared, device, num_processes, say, own_share)
+        choices = _Choices(self.seconds, prepared, device, num_processes, say, self.settings, own_share)
         pace = choices.pace(tried)
-        sized = tried if self.begun else choices.sized(pace).with_settings(self.settings)
+        sized = tried if self.begun else choices.sized(pace)
         return choices.recipe(choices.fastest(sized, pace)).with_settings(self.settings)
 
     @property
@@ -115,6 +115,7 @@ class _Choices:
     device: torch.device
     num_processes: int
     say: Say
+    settings: Sequence[str] = ()
     own_share: float = 1.0
     """Share of the target tokens that comes from the corpus; the others are replayed."""
 
@@ -136,16 +137,23 @@ class _Choices:
         """The configuration in the fastest precision, with a batch for its tokens, and its speed."""
         batch = round(_BATCH_PER_ROOT * math.sqrt(self._tokens(pace, config)))
         batch = min(max(batch, _SMALLEST_BATCH), _LARGEST_BATCH)
-        config = config.replace(training={"batch_tokens": batch})
-        if self.device.type == "cpu" and torch.get_num_threads() < _MOST_PARTS and self.num_processes == 1:
+        config = config.replace(training={"batch_tokens": batch}).with_settings(self.settings)
+        if self._has_part_per_thread and config.training.micro_batch_tokens is None:
             parts = max(_FEWEST_PARTS, torch.get_num_threads())
-            config = config.replace(training={"micro_batch_tokens": -(-batch // parts)})
+            config = config.replace(
+                training={"micro_batch_tokens": -(-config.training.batch_tokens // parts)}
+            )
         given = config.training.precision
         precisions = fast_precisions(self.device) if given == "auto" else [given]
         paces = [self.pace(config.replace(training={"precision": each})) for each in precisions]
         speeds = (f"{each.tokens_per_second:,.0f} in {each.config.training.precision}" for each in paces)
         self.say(f"speed: {' and '.join(speeds)}, in target tokens per second")
         return max(paces, key=lambda each: each.tokens_per_second)
+
+    @property
+    def _has_part_per_thread(self) -> bool:
+        """Whether each thread gets one micro-batch, which has to be as large then as it can be."""
+        return self.device.type == "cpu" and self.num_processes == 1 and torch.get_num_threads() < _MOST_PARTS
 
     def recipe(self, pace: _Pace) -> RunConfig:
         """The rest of the settings, which follow from the speed."""

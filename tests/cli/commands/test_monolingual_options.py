@@ -30,7 +30,7 @@ def train(
 ) -> RunCommand:
     """`allyouneed train` of a tiny model for two updates on the toy data."""
     monkeypatch.setattr(budgeting, "_MEASURED_SHARE", 1e-9)
-    command = "train", tmp_path / "run", "--data", toy_data, "--set", *TINY, *STEPS
+    command = "train", tmp_path / "run", "--data", toy_data, "--set", *TINY[:-1], *STEPS
     return lambda *options: run_command(*command, *options)
 
 
