@@ -179,7 +179,7 @@ class Tokenizer:
         """
         codes = [symbol[2:-2] for symbol in self.languages]
         if codes and (code := closest_code(language, codes)) is None:
-            raise UsageError(f"language {language!r}: the model knows {listed(codes)}; choose one of these")
+            raise UsageError(f"language {language!r}: the model writes {listed(codes)}; choose one of these")
         return f">>{code}<<" if codes else ""
 
     def encode(self, text: str) -> list[int]:

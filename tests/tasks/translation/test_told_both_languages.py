@@ -73,8 +73,8 @@ def test_a_request_without_languages_fails_alone(told_both_model: Path) -> None:
     ("source", "target", "said"),
     [
         ("", "fr", "this model must be told the language of the texts, too"),
-        ("en", "fr", "language 'en': the model knows de, fr; choose one of these"),
-        ("de", "es", "language 'es': the model knows de, fr; choose one of these"),
+        ("en", "fr", "language 'en': the model writes de, fr; choose one of these"),
+        ("de", "es", "language 'es': the model writes de, fr; choose one of these"),
     ],
 )
 def test_languages_that_lack_or_are_unknown(
