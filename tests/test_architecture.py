@@ -22,7 +22,7 @@ interop, cost
 runs, preparation
 terms
 tasks
-training | inference
+training | inference | markup
 explorer, native, model | data | evaluation
 storage, hardware
 config

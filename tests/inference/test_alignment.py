@@ -150,6 +150,28 @@ def test_alignments_are_there_only_if_asked_for_and_change_nothing_else(tiny_mod
             assert all(0 <= j < len(aligned.ids) for _, j in aligned.alignment)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_layers": 3},
+        {"num_layers": 1, "norm": "pre"},
+        {"num_layers": 4, "autoregression": "ssru"},
+        {"num_layers": 3, "positions": "rotary", "source_end": False},
+        {"num_layers": 2, "positions": "learned", "max_positions": 6, "decoder_start": "zeros"},
+    ],
+    ids=str,
+)
+def test_the_kernels_compute_the_weights_of_pytorch(tiny_model: Any, settings: dict[str, Any]) -> None:
+    require_kernels()
+    model = tiny_model(**settings).eval()
+    for layer, head in ((None, None), (1, 2), (settings["num_layers"], None)):
+        heads = alignment_heads(model.config, layer, head)
+        expected = SourceAttention(model, *heads)(SOURCE, TARGETS)
+        found = NativeEngine(model).source_attention(*heads, SOURCE, TARGETS)
+        for weights, others in zip(found, expected, strict=True):
+            assert weights == pytest.approx(others, abs=1e-5)
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_scores_and_alignments_do_not_depend_on_batch_or_workers(tiny_model: Any, form: str) -> None:
     require_kernels()

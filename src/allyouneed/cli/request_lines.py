@@ -105,7 +105,10 @@ class JsonLines:
             content: dict[str, Any] = {**asked.echoed, "error": error}
         else:
             possible = [asdict(found) for found in answer.result if math.isfinite(found.score)]
-            found = [{key: value for key, value in each.items() if value is not None} for each in possible]
+            found = [
+                {key: value for key, value in each.items() if value is not None and key != "links"}
+                for each in possible
+            ]
             content = {**asked.echoed, "translations": found}
         return [json.dumps(content, ensure_ascii=False, allow_nan=False)]
 

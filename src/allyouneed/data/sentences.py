@@ -41,6 +41,8 @@ class TextPart(NamedTuple):
     """Whether it begins with a symbol for a language only because the part before it does."""
     num_added: int = 0
     """Number of ids at the beginning that are not of the text: the symbol for a language."""
+    text: str = ""
+    """The part as the text has it, without a symbol for its language."""
 
 
 class Divided(NamedTuple):

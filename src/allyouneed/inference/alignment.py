@@ -2,16 +2,30 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
+from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.native.arrays import Float32
+
+if TYPE_CHECKING:
+    from allyouneed.model.transformer import Transformer
+
+AttentionToSource = Callable[
+    [Sequence[int], Sequence[Sequence[int]]], list[Float32[np.ndarray, "written source_len"]]
+]
+"""Computes the attention of targets to their source: a row per token and end symbol, a column per token.
+
+The column of the source's end symbol is left out, so rows sum to less than 1. Source and targets have no end
+symbols.
+"""
 
 Links = list[tuple[int, int]]
 """Aligned positions (source, target), from 0, ascending."""
@@ -56,31 +70,11 @@ def looking_back(
         if layer or head:
             alignment_heads(engine.config, layer, head)
         return lambda source, found: found
-    if not has_pytorch():
-        raise UsageError(
-            "alignments and coverage_penalty need PyTorch, which is not installed:"
-            " pip install 'allyouneed[train]'",
-            settings=["alignments", "coverage_penalty"],
-        )
-    from allyouneed.hardware.devices import PYTORCH_THREADS
-    from allyouneed.inference.source_attention import SourceAttention
-    from allyouneed.model.transformer import Transformer
-
-    transformers = [model for model in engine.models if isinstance(model, Transformer)]
-    if len(transformers) < len(engine.models):
-        raise UsageError(
-            "alignments and coverage_penalty look into the attention of a Transformer; leave them out "
-            "for a model of another architecture",
-            settings=["alignments", "coverage_penalty"],
-        )
-    attentions = [
-        SourceAttention(model, *alignment_heads(model.config, layer, head)) for model in transformers
-    ]
+    attentions = _attentions(engine, layer, head)
 
     def look_back(source: Sequence[int], found: list[Hypothesis]) -> list[Hypothesis]:
         targets = [hypothesis.ids for hypothesis in found]
-        with PYTORCH_THREADS.limited_to(1):  # as workers share the cores
-            of_models = [attention(source[:-1], targets) for attention in attentions if targets]
+        of_models = [attention(source[:-1], targets) for attention in attentions if targets]
         weights = [np.stack(of_target).mean(axis=0) for of_target in zip(*of_models, strict=True)]
         scored = [
             replace(
@@ -93,6 +87,26 @@ def looking_back(
         return sorted(scored, key=lambda hypothesis: (not hypothesis.ended, -hypothesis.score))[:n_best]
 
     return look_back
+
+
+def _attentions(engine: Engine, layer: int | None, head: int | None) -> list[AttentionToSource]:
+    """The attention of each model, computed by the kernels where they know it."""
+    if not engine.aligns:
+        raise UsageError(
+            "alignments and coverage_penalty look into the attention of a Transformer; leave them out "
+            "for a model of another architecture",
+            settings=["alignments", "coverage_penalty"],
+        )
+    found: list[AttentionToSource] = []
+    for member in engine.members:
+        if isinstance(member, NativeEngine):
+            found.append(partial(member.source_attention, *alignment_heads(member.config, layer, head)))
+            continue
+        from allyouneed.inference.source_attention import SourceAttention
+
+        for model in cast("Sequence[Transformer]", member.models):
+            found.append(SourceAttention(model, *alignment_heads(model.config, layer, head)))
+    return found
 
 
 def coverage_penalty(weights: Float32[np.ndarray, "written source_len"], beta: float) -> float:

@@ -76,6 +76,16 @@ class Engine(ABC):
         Sources and targets have end symbols.
         """
 
+    @property
+    def aligns(self) -> bool:
+        """Whether the models are Transformers, whose attention gives alignments."""
+        return self.config.architecture == "transformer"
+
+    @property
+    def members(self) -> "Sequence[Engine]":
+        """The engines that decode together."""
+        return [self]
+
     @contextmanager
     def ready(self) -> Iterator[None]:
         """The context in which the engine decodes, in any number of threads."""

@@ -46,6 +46,16 @@ class Ensemble(Engine):
         """Number of tokens that each source counts for, at least, in batches of `batch_tokens`."""
         return max(engine.shortest_source for engine in self.engines)
 
+    @property
+    def aligns(self) -> bool:
+        """Whether all members are Transformers."""
+        return all(engine.aligns for engine in self.engines)
+
+    @property
+    def members(self) -> Sequence[Engine]:
+        """The engines of all members."""
+        return self.engines
+
     @contextmanager
     def ready(self) -> Iterator[None]:
         """The contexts of all members."""

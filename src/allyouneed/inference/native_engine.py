@@ -5,6 +5,7 @@ sentence has the same bits in any batch and with any number of threads.
 """
 
 import functools
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -20,13 +21,13 @@ from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates, log_softmax
 from allyouneed.inference.stored_model import Model, StoredModel
 from allyouneed.inference.vocabulary_shortlist import Shortlist
-from allyouneed.native.arrays import Float32, Int64
+from allyouneed.native.arrays import Float32, Int32, Int64
 from allyouneed.native.attention_kernels import KeysValues, Rows
 from allyouneed.native.beam_kernels import NativeBeams
 from allyouneed.native.decoding import Hypotheses, RowNumbers
 from allyouneed.native.linear import InPlaceLinear, PackedLinear
 from allyouneed.native.stack import Tables
-from allyouneed.symbols import NEVER_PRODUCED, START
+from allyouneed.symbols import END, NEVER_PRODUCED, START
 
 if TYPE_CHECKING:
     from allyouneed.model.encoder_decoder import EncoderDecoder
@@ -114,17 +115,9 @@ class NativeEngine(Engine):
         """Log-probability of each target token, as from `Engine`, but with the same bits in any batch."""
         memory = KeysValues(self.cross_heads, self.decoder.num_layers)
         sources = self.read_of(sources)
-        self.remember(sources, memory)
-        source_counts, counts = _lengths(sources), _lengths(targets)
-        starts = np.repeat(_starts(counts), counts)
-        positions = np.arange(len(starts)) - starts
-        past = Rows(_all_rows(len(starts)), starts, (positions + 1).astype(np.int32), _GROUP, positions)
-        of_memory = _of_sentences(memory.num_rows, _starts(source_counts), source_counts, counts)
-        read = np.array([token for ids in targets for token in (START, *ids[:-1])])
-        keys_values = KeysValues(self.decoder.heads, self.decoder.num_layers, shared=True)
-        keys_values.reserve(len(read))
-        tables = self.target_tables.covering(int(counts.max()))
-        hidden = self.decoder(read, positions, tables, keys_values, past, memory=(memory, of_memory))
+        self.remember(self.encode(sources), memory)
+        source_counts = _lengths(sources)
+        hidden = self._decode_given(targets, memory, (_starts(source_counts), source_counts))
         expected = np.array([token for ids in targets for token in ids])
         at_once = max(1, _PROJECTED_LOGITS // self.project.num_outputs)
         return np.concatenate(
@@ -137,19 +130,81 @@ class NativeEngine(Engine):
             ]
         )
 
+    def _decode_given(
+        self,
+        targets: Sequence[Sequence[int]],
+        memory: KeysValues,
+        of_sources: tuple[Int64[np.ndarray, " targets"], Int32[np.ndarray, " targets"]],
+        watched: int | None = None,
+    ) -> Float32[np.ndarray, "target_tokens width"]:
+        """What `PackedStack` returns for all tokens of given targets, which have end symbols.
+
+        `of_sources` are the first row of each target's source in the memory, and the number of its rows.
+        """
+        counts = _lengths(targets)
+        starts = np.repeat(_starts(counts), counts)
+        positions = np.arange(len(starts)) - starts
+        past = Rows(_all_rows(len(starts)), starts, (positions + 1).astype(np.int32), _GROUP, positions)
+        of_memory = _of_sentences(memory.num_rows, *of_sources, counts)
+        read = np.array([token for ids in targets for token in (START, *ids[:-1])])
+        keys_values = KeysValues(self.decoder.heads, self.decoder.num_layers, shared=True)
+        keys_values.reserve(len(read))
+        tables = self.target_tables.covering(int(counts.max()))
+        return self.decoder(
+            read, positions, tables, keys_values, past, memory=(memory, of_memory), watched=watched
+        )
+
+    def source_attention(
+        self, layer: int, heads: slice, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[Float32[np.ndarray, "written source_len"]]:
+        """The mean attention of heads of a decoder layer, from 0; an `alignment.AttentionToSource`."""
+        [read] = sources = self.read_of([[*source, END]])
+        memory, encoded = KeysValues(self.cross_heads, self.decoder.num_layers), self.encode(sources)
+        self.remember(encoded, memory, layer)
+        # An output cut at the last learned position has none for the next step, whose row is then zero.
+        ended = [[*target, END][: self.max_positions] for target in targets]
+        rows = np.zeros(len(ended), np.int64), np.full(len(ended), len(read), np.int32)
+        queries = self._decode_given(ended, memory, rows, layer)
+        weights = self._weights(queries, encoded, layer)[heads].mean(axis=0)[:, : len(source)]
+        found = np.split(weights, np.cumsum(_lengths(ended))[:-1])
+        return [
+            np.pad(of_target, ((0, len(target) + 1 - len(of_target)), (0, 0)))
+            for of_target, target in zip(found, targets, strict=True)
+        ]
+
+    def _weights(
+        self,
+        queries: Float32[np.ndarray, "target_tokens heads_d_k"],
+        encoded: Float32[np.ndarray, "source_tokens d_model"],
+        layer: int,
+    ) -> Float32[np.ndarray, "heads target_tokens source_tokens"]:
+        """The weights of a decoder layer's cross-attention (paper 3.2.1), computed with NumPy."""
+        num_heads, (d_k, _) = self.config.num_heads, self.config.head_widths
+        keys = self._cross_key_values[layer](encoded)[:, : num_heads * d_k]
+        of_heads = (each.reshape(-1, num_heads, d_k).swapaxes(0, 1) for each in (queries, keys))
+        query, key = of_heads  # (heads, tokens, d_k)
+        scores = query @ key.swapaxes(1, 2) / np.float32(math.sqrt(d_k))
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        normalised: NDArray[np.float32] = weights / weights.sum(axis=-1, keepdims=True)
+        return normalised
+
     def read_of(self, sources: Sequence[Sequence[int]]) -> Sequence[Sequence[int]]:
         """The tokens of sources with end symbols that the encoder reads; see `Transformer.read_of`."""
         return sources if self.config.source_end else [source[:-1] or source for source in sources]
 
-    def remember(self, sources: Sequence[Sequence[int]], memory: KeysValues) -> int:
-        """Encode the sources and append their keys and values for every decoder layer.
+    def remember(
+        self,
+        encoded: Float32[np.ndarray, "source_tokens d_model"],
+        memory: KeysValues,
+        num_layers: int | None = None,
+    ) -> int:
+        """Append the keys and values of encoded sources for the first decoder layers, by default all.
 
         Returns:
             The first of their rows; the others follow, one per token.
         """
-        encoded = self.encode(sources)
         first = memory.reserve(len(encoded))
-        for layer, key_value in enumerate(self._cross_key_values):
+        for layer, key_value in enumerate(self._cross_key_values[:num_layers]):
             memory.store(layer, key_value(encoded), first)
         return first
 
@@ -192,7 +247,7 @@ class NativeDecoding(Decoding):
         self._forget_sources()
         self._projection.admit(sources)
         different, places = distinct(self._engine.read_of(sources))
-        first = self._engine.remember(different, self._memory)
+        first = self._engine.remember(self._engine.encode(different), self._memory)
         counts, of_each = _lengths(different), np.array(places)
         self._starts = np.concatenate([self._starts, (first + _starts(counts))[of_each]])
         self._counts = np.concatenate([self._counts, counts[of_each]])

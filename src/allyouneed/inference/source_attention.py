@@ -6,14 +6,15 @@ from typing import cast
 
 import numpy as np
 import torch
-from jaxtyping import Float32
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.inference.torch_engine import pad
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
 from allyouneed.model.transformer import Transformer
+from allyouneed.native.arrays import Float32
 from allyouneed.symbols import END, START
 
 
@@ -27,12 +28,17 @@ class SourceAttention:
     def __call__(
         self, source: Sequence[int], targets: Sequence[Sequence[int]]
     ) -> list[Float32[np.ndarray, "written source_len"]]:
-        """Compute the weights of each target: a row per token and end symbol, a column per source token.
+        """Compute the weights, as `AttentionToSource` says.
 
-        The column of the source's end symbol is left out, so rows sum to less than 1. Sources are computed
-        one at a time because the last bits of the weights depend on the shape of the batch. Source and
-        targets have no end symbols.
+        Sources are computed one at a time because the last bits of the weights depend on the shape of the
+        batch.
         """
+        with PYTORCH_THREADS.limited_to(1):  # as workers share the cores
+            return self._weights(source, targets)
+
+    def _weights(
+        self, source: Sequence[int], targets: Sequence[Sequence[int]]
+    ) -> list[Float32[np.ndarray, "written source_len"]]:
         model = self._model
         device = next(model.parameters()).device
         ids = model.read_of(pad([[*source, END]], device))

@@ -113,6 +113,8 @@ struct tokens {
     int64_t first;
     struct attended own;       /* rows of the tables */
     struct attended of_memory; /* decoder only: rows of the memory */
+    int64_t layer;             /* decoder only: at whose cross-attention to stop, if `queries` is not NULL */
+    float *queries;            /* its queries, (num_tokens, heads * d_k); then hidden states mean nothing */
 };
 
 /* Sentences that a decoder writes, `beam_size` hypotheses each, and the rows of their keys and values. */

@@ -175,6 +175,12 @@ int stack_forward(
         const struct sublayer *first = &layer->self_attention;
         done = first->out ? attend_to_self(stack, first, tokens, tables[i], &space, hidden)
                           : recur_over_tokens(stack, first, tokens, tables[i], &space, hidden);
+        if (tokens->queries && i == tokens->layer) {
+            const struct sublayer *cross = &layer->cross_attention;
+            const float *read = input_of(stack, cross, num_tokens, hidden, space.normed);
+            done = done && linear_forward(cross->in, read, num_tokens, tokens->queries);
+            break;
+        }
         if (layer->cross_attention.in)
             done = done && attend_to_memory(stack, &layer->cross_attention, tokens, memory[i], &space, hidden);
         done = done && feed_forward(stack, &layer->feed_forward, num_tokens, &space, hidden);

@@ -142,6 +142,7 @@ class PackedStack:
         assert (layers[0].cross_attention is None) == (cross_heads is None)
         self.heads, self.num_layers = heads, len(layers)
         self._is_decoder = layers[0].cross_attention is not None
+        self._query_width = cross_heads.structure.num_heads * cross_heads.structure.d_k if cross_heads else 0
         self.vocab_size, self.d_model = embeddings.shape
         """Number of tokens, and width of the hidden states."""
         self._layers = (structures()["layer"] * len(layers))(*(layer.structure() for layer in layers))
@@ -175,8 +176,9 @@ class PackedStack:
         own: Rows,
         first: int = 0,
         memory: tuple[KeysValues, Rows] | None = None,
-    ) -> Float32[np.ndarray, "tokens d_model"]:
-        """The hidden states after the last layer.
+        watched: int | None = None,
+    ) -> Float32[np.ndarray, "tokens width"]:
+        """The hidden states after the last layer, or the queries of a decoder layer's cross-attention.
 
         Args:
             ids: Token ids.
@@ -187,11 +189,15 @@ class PackedStack:
             first: Row of `keys_values` for the first token; the others follow.
             memory: Decoder only: keys and values of the sources for each layer, and the rows of them that
                 each token attends to.
+            watched: Number of the layer, from 0, whose queries are returned, all heads' beside each other.
         """
         assert self._is_decoder == (memory is not None)
         assert first + len(ids) <= keys_values.num_rows
         self._check(ids, positions, own, *(() if memory is None else (memory[1],)))
-        hidden = empty(len(ids), self.d_model)
+        hidden, queries = empty(len(ids), self.d_model), None
+        if watched is not None:
+            assert memory is not None
+            queries = empty(len(ids), self._query_width)
         tokens = structures()["tokens"](
             len(ids),
             address_of(ids),
@@ -200,6 +206,7 @@ class PackedStack:
             first,
             own.structure,
             *(() if memory is None else (memory[1].structure,)),
+            **({} if queries is None else {"layer": watched, "queries": address_of(queries)}),
         )
         done = self._library.stack_forward(
             self.address,
@@ -210,7 +217,7 @@ class PackedStack:
         )
         if not done:
             raise MemoryError
-        return hidden
+        return hidden if queries is None else queries
 
     def _check(
         self, ids: Int64[np.ndarray, " tokens"], positions: Int64[np.ndarray, " tokens"], *read: Rows

@@ -96,17 +96,15 @@ async def submitted(
     submit: Callable[[], Future[Result]],
     num_characters: int,
     when_queued: Callable[[], object] = lambda: None,
-    *,
-    takes_long: bool = False,
 ) -> Result:
     """The result of the work for a text that `submit` encodes and queues; cancelling this cancels the work.
 
-    `when_queued` is called when the work is in the queue. `submit` is called in another thread if it takes
-    long, as for long texts. A wrong text or option is refused (422).
+    `when_queued` is called when the work is in the queue. `submit` is called in another thread for
+    long texts. A wrong text or option is refused (422).
     """
     submit = raising_refusals(submit)
-    takes_long = takes_long or num_characters > _MOST_CHARACTERS_AT_ONCE
-    future = await _in_thread(submit) if takes_long else submit()
+    is_long = num_characters > _MOST_CHARACTERS_AT_ONCE
+    future = await _in_thread(submit) if is_long else submit()
     when_queued()
     return await asyncio.wrap_future(future)
 

@@ -31,6 +31,8 @@ class RequestOptions:
     """Whether to align words; has no effect over a third language."""
     glossary: Glossary | None = None
     """Terms of the direction, which one model translates in."""
+    links: bool = False
+    """Whether to align characters, over a third language, too."""
     search: SearchSettings = field(default_factory=SearchSettings)
     """Settings of the search, by default the model's own."""
 

@@ -5,7 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain
 from typing import Any, TypeVar, cast
 
@@ -13,8 +13,8 @@ from allyouneed.config.run import SearchSettings
 from allyouneed.data.languages import Detector
 from allyouneed.data.prose import not_prose_in
 from allyouneed.explorer.page import pack_weights
-from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.inference.scheduler import Scheduler
+from allyouneed.markup.marks import Links, composed
 from allyouneed.serve.access import ServerSettings
 from allyouneed.serve.awaiting import Admission, WorkThread, all_of, submitted
 from allyouneed.serve.directions import (
@@ -260,6 +260,10 @@ class Service:
         asked = replace(options, alignments=options.alignments and not before)
         made = await self._step(self._translator(last, direction), passed, asked, when_queued, tell)
         steps.append(made)
+        if options.links and before:
+            links = [step.translations[0].links for step in steps]
+            across = None if None in links else [*reduce(composed, cast(list[Links], links))]
+            made.translations[0] = replace(made.translations[0], links=across)
         not_prose = not_prose_in(self._spans.without(text) if self._spans else text)
         told = [f"the text {not_prose}, which is translated as words"] if not_prose else []
         found = Translated(
@@ -281,7 +285,7 @@ class Service:
         """The translations by these models, each of the translation by the one before."""
         made: list[TranslatedText] = []
         for name in names:
-            asked = RequestOptions(search=options.search)
+            asked = RequestOptions(search=options.search, links=options.links)
             made.append(await self._step(self._translator(name), text, asked, when_queued))
             text = made[-1].translations[0].text
         return made
@@ -297,7 +301,7 @@ class Service:
     ) -> TranslatedText:
         if prefix is None and not options.prefix and (self._spans or options.glossary):
             return await self._kept_step(translator, text, options, when_queued)
-        aligns = options.alignments and has_pytorch()
+        aligns = (options.alignments or options.links) and translator.engine.aligns
         keywords = {**options.search, "alignments": aligns, "split_sentences": prefix is None}
         submit = partial(
             translator.submit,
@@ -309,8 +313,7 @@ class Service:
             tell=tell,
             **cast(TranslateOptions, keywords),
         )
-        # The first alignments of a model load PyTorch and build its module.
-        return await submitted(submit, len(text), when_queued, takes_long=aligns)
+        return await submitted(submit, len(text), when_queued)
 
     async def _kept_step(
         self, translator: Translator, text: str, options: RequestOptions, when_queued: WhenQueued
@@ -332,7 +335,7 @@ class Service:
                     deadline=self._deadline(),
                     **cast(TranslateOptions, keywords),
                 )
-                made.append(await submitted(submit, len(text), when_queued, takes_long=attempt.is_repair))
+                made.append(await submitted(submit, len(text), when_queued))
                 attempt = attempts.send(made[-1].translations)
         except StopIteration as ended:
             outcome: Outcome = ended.value

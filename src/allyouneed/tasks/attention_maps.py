@@ -1,6 +1,6 @@
 """Attention of a model on a text (paper, figures 3 to 5): the weights of all heads, with pieces and words."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
@@ -15,10 +15,12 @@ from allyouneed.inference.alignment import Links, align, align_words, alignment_
 from allyouneed.inference.attention_weights import (
     AttentionWeights,
     agreement,
+    capture_attention,
     measure,
     merge_pieces,
     strongest_links,
 )
+from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START
 
 FORMAT: Final = "allyouneed attention 1"
@@ -217,6 +219,28 @@ def look_into(weights: AttentionWeights, source: Pieces, target: Pieces, config:
     links = align(weights.cross[layer, heads].mean(dim=0)[:, : len(source.pieces)].numpy())
     alignment = align_words(links, read.word_of_piece, written.word_of_piece)
     return Attention(weights, read, _tokens(target, start=True), written, alignment, layer + 1)
+
+
+def attentions_of(
+    model: EncoderDecoder,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[int]],
+    tokenizers: tuple[Tokenizer, Tokenizer],
+    config: RunConfig,
+    *,
+    for_page: bool,
+) -> Iterator[Attention]:
+    """Look into the attention of a translation model, one source and target after the other.
+
+    Raises:
+        DataError: `for_page`, and there are more weights than a page holds.
+    """
+    for source, target in zip(sources, targets, strict=True):
+        if for_page:
+            require_few_weights(model.config, source, target)
+        weights = capture_attention(model, source, target)
+        read, written = map(Pieces.of, tokenizers, (source, target))
+        yield look_into(weights, read, written, config)
 
 
 def require_few_weights(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Self
 from allyouneed.data.sentences import sentence_spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import UsageError
-from allyouneed.hardware.accelerators import has_pytorch
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest, require_all
 from allyouneed.tasks.translation.outputs import END_PIECE, TranslatedPart, Translation, join_parts
 from allyouneed.tasks.translation.translator import Translator
@@ -181,7 +180,7 @@ class KeepingTranslator:
 
     def __init__(self, translator: Translator, kept: Kept) -> None:
         self._translator, self._kept = translator, kept
-        self._aligns = has_pytorch() and translator.config.model.architecture == "transformer"
+        self._aligns = translator.engine.aligns
 
     @classmethod
     def of(

@@ -37,7 +37,9 @@ class Divider:
         self.config = TranslateConfig(split_sentences=sentences, too_long="split" if cut else "error")
 
     def divide(self, text: str) -> Divided:
-        return self.encoder.divide(text, self.config)
+        """The parts without their texts."""
+        divided = self.encoder.divide(text, self.config)
+        return divided._replace(parts=[part._replace(text="") for part in divided.parts])
 
 
 def of(*parts: str, before: str = " ") -> list[TextPart]:
@@ -87,6 +89,15 @@ def test_a_text_without_letters_stays_as_it_is(text: str) -> None:
         assert Divider(BYTES, 40).divide(around) == Divided([TextPart([], kept=around)])
         divided = Divider(BYTES, 40, sentences=True).divide(around)
         assert "".join(part.before + part.kept for part in divided.parts) + divided.after == around
+
+
+@pytest.mark.parametrize("sentences", [True, False])
+def test_parts_have_their_texts_and_what_is_between_them(sentences: bool) -> None:
+    text = "One cat, two cats.  10:30. Two\u00a0dogs. " + "-" * 50 + " a b"
+    divider = Divider(BYTES, 9, sentences=sentences)
+    divided = divider.encoder.divide(text, divider.config)
+    assert "".join(part.before + part.text for part in divided.parts) + divided.after == text
+    assert all(BYTES.encode(part.text) == part.ids for part in divided.parts if part.ids)
 
 
 @pytest.mark.parametrize("text", ["a", "5 km", "§ a", "三", "1ª A", "ー", "क", "№ x"])

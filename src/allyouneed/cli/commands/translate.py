@@ -1,4 +1,4 @@
-"""`allyouneed translate`: translates standard input, line by line."""
+"""`allyouneed translate`: translates standard input, line by line or as a document."""
 
 import contextlib
 import sys
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from allyouneed.cli.document_stream import translate_document
 from allyouneed.cli.line_output import LineOutput, StreamOutput, parts_output, resumed_output
 from allyouneed.cli.request_lines import (
     STANDARD_INPUT,
@@ -50,6 +51,11 @@ if TYPE_CHECKING:
 
 _WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
 """Options that answers do not depend on."""
+_FOR_LINES = (
+    *("n_best", "scores", "alignments", "jsonl", "target_prefix"),
+    *("split_sentences", "strict", "resume_output", "parts"),
+)
+"""Options without effect on a document."""
 
 
 @Parameter(name="*")
@@ -108,6 +114,11 @@ class TextLines:
     """Split each line into sentences, translate them separately, and join the translations."""
     too_long: Literal["split", "error"] = "split"
     """Lines too long for the model: translate them in parts, with a notice, or report an error."""
+    markup: Literal["html", "xml"] | None = None
+    """Read the whole input as one document, or a part of one, and write it with its texts translated,
+    sentence by sentence; tags stay around the words that they belong to."""
+    attributes: str = ""
+    """Attributes whose texts are translated, too, such as `alt,title,placeholder`; only with --markup."""
     strict: bool = False
     """Stop with an error (exit code 3) at the first line that has markup, time codes, keys of catalogues,
     placeholders or addresses. By default they are translated as words, and a notice names the first one."""
@@ -124,11 +135,20 @@ class TextLines:
             raise UsageError("--scores: --jsonl always writes scores; leave it out")
         if self.parts and self.resume_output:
             raise UsageError("--parts and --resume-output: name one of them")
+        if self.attributes and not self.markup:
+            raise UsageError("--attributes: is for documents; add --markup html or xml")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
-    def settings(self) -> dict[str, Any]:
+    def _require_for_document(self, engine: Engine) -> None:
+        wrong = [f"--{name.replace('_', '-')}" for name in _FOR_LINES if getattr(self, name)]
+        if wrong := [*wrong, *([f"--engine {engine}"] if engine != "local" else [])]:
+            raise UsageError(f"{wrong[0]}: is for lines, not for a document (--markup); leave it out")
+
+    def settings(self, engine: Engine = "local") -> dict[str, Any]:
         """The options for the translator; an error if options contradict each other."""
         self.form()
+        if self.markup:
+            self._require_for_document(engine)
         return {
             "n_best": self.n_best or 1,
             "alignments": self.alignments,
@@ -150,7 +170,7 @@ def translate(
     engine: Engine = "local",
     computing: Computing = Computing(),
 ) -> int:
-    """Translate standard input, line by line, to standard output.
+    """Translate standard input, line by line or as a document, to standard output.
 
     ```
     allyouneed translate runs/first < test.en > output.de
@@ -158,6 +178,7 @@ def translate(
     allyouneed translate models/first --split-sentences --resume-output book.de < book.en
     echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
     allyouneed translate models/multilingual --to fr < test.en > output.fr
+    allyouneed translate models/first --markup html --attributes alt,title < page.html > seite.html
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
     allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > output.de
     allyouneed translate runs/first --keep --glossary terms.tsv --memory old.tmx < test.en > output.de
@@ -181,12 +202,19 @@ def translate(
     from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_translator
 
+    if lines.markup and kept.is_wanted:
+        raise UsageError(
+            "--keep, --keep-pattern, --glossary, --memory: are for lines, not for a document (--markup); "
+            "leave them out"
+        )
     give_back_freed_memory()
     loading = computing.for_loading() if engine == "local" else {}
     models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
-    asked: dict[str, Any] = {**search.settings(), **lines.settings(), "workers": computing.workers}
+    asked: dict[str, Any] = {**search.settings(), **lines.settings(engine), "workers": computing.workers}
     asked |= {"batch_tokens": batch_tokens, "batch_size": batch_size}
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
+    if lines.markup:
+        return translate_document(translator, lines.markup, lines.attributes, asked)
     stream: Stream = partial(_keeping(translator, kept, engine, shortlist).answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:

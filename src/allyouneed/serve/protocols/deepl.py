@@ -10,8 +10,10 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import ImmutableMultiDict
 
 from allyouneed.language_codes import closest_code
+from allyouneed.markup.dialect import DIALECTS, Dialect, xml_fault
+from allyouneed.markup.document import Passages
+from allyouneed.markup.marks import MarkedText
 from allyouneed.serve.directions import Direction, between, sources_of, targets_of
-from allyouneed.serve.html_text import HTML, XML, Dialect, Passages, xml_fault
 from allyouneed.serve.protocols.deepl_glossaries import (
     deepl_code,
     glossary_answers,
@@ -171,12 +173,27 @@ def _texts(value: Any, most_characters: int) -> list[str]:
 
 
 def _dialect(values: Values) -> Dialect | None:
-    handling, ignored = values.get("tag_handling"), values.get("ignore_tags", [])
-    names = ignored.split(",") if isinstance(ignored, str) else ignored
+    names = {
+        field: _names(values, field) for field in ("ignore_tags", "splitting_tags", "non_splitting_tags")
+    }
+    if not (handling := values.get("tag_handling")):
+        return None
+    dialect = DIALECTS[handling]
+    return dialect._replace(
+        kept=dialect.kept | names["ignore_tags"],
+        splitting=dialect.splitting | names["splitting_tags"],
+        not_splitting=names["non_splitting_tags"],
+        has_outline=dialect.has_outline and values.get("outline_detection") not in _OFF,
+        keeps_lines=handling == "xml" and values.get("split_sentences") != "nonewlines",
+    )
+
+
+def _names(values: Values, field: str) -> frozenset[str]:
+    given = values.get(field, [])
+    names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise unsupported("ignore_tags")
-    dialects = {"html": HTML, "xml": XML}
-    return dialects[handling].without(name.strip() for name in names) if handling else None
+        raise unsupported(field)
+    return frozenset(name.strip().lower() for name in names)
 
 
 _UNLIMITED: Final = 1_000_000_000_000
@@ -234,12 +251,15 @@ class _Endpoints:
         translated = [*texts]
         for direction in filter(lambda each: each.models, dict.fromkeys(directions)):
             numbers = [number for number, its in enumerate(directions) if its == direction]
-            parts = [part for number in numbers for part in passages.parts[number]]
-            options = RequestOptions(direction.source, direction.target, glossary=glossary)
+            parts = [part.text for number in numbers for part in passages.parts[number]]
+            options = RequestOptions(
+                direction.source, direction.target, glossary=glossary, links=passages.need_links
+            )
             found = iter(await self._service.translate_all(parts, options))
             for number in numbers:
-                of_parts = [next(found).translations[0].text for _ in passages.parts[number]]
-                translated[number] = passages.joined(number, of_parts)
+                best = [next(found).translations[0] for _ in passages.parts[number]]
+                of_parts = [(each.text, each.links) for each in best]
+                translated[number] = await asyncio.to_thread(passages.joined, number, of_parts)
         results: list[dict[str, Any]] = []
         for original, text, direction in zip(texts, translated, directions, strict=True):
             results.append({"detected_source_language": shown(direction.source), "text": text})
@@ -275,14 +295,16 @@ class _Endpoints:
         return {"character_count": self._service.metrics.num_characters, "character_limit": _UNLIMITED}
 
     async def _directions(
-        self, passages: Sequence[Sequence[str]], source: str | None, target: str
+        self, passages: Sequence[Sequence[MarkedText]], source: str | None, target: str
     ) -> list[Direction]:
         """The direction of each text, whose source language is given or detected."""
         if source is not None:
             return [self._languages.direction(source, target)] * len(passages)
 
         def detect() -> list[Direction]:
-            texts = ["\n".join(each)[: self._settings.most_characters] for each in passages]
+            texts = [
+                "\n".join(part.text for part in each)[: self._settings.most_characters] for each in passages
+            ]
             return [self._service.route(text, target).direction for text in texts]
 
         return await asyncio.to_thread(detect)  # the first time, it takes a second
@@ -297,7 +319,6 @@ def _passages(texts: Sequence[str], dialect: Dialect | None, values: Values) -> 
                 "write & and < as &amp; and &lt; and close all tags, or set 'tag_handling' to 'html'."
             )
             raise Refusal(400, "xml", message)
-    passages = Passages(texts, dialect)
-    if values.get("split_sentences") == "nonewlines":  # a sentence goes on after a line break
-        passages.parts = [[_LINE_BREAK.sub(" ", part) for part in each] for each in passages.parts]
-    return passages
+    if not dialect and values.get("split_sentences") == "nonewlines":  # a sentence goes on after a line break
+        texts = [_LINE_BREAK.sub(" ", text) for text in texts]
+    return Passages(texts, dialect)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, product
+from itertools import count, islice, product
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
@@ -12,8 +12,9 @@ from fastapi.responses import JSONResponse
 
 from allyouneed.data.words import has_letters
 from allyouneed.language_codes import closest_code, standard_code
+from allyouneed.markup.dialect import HTML
+from allyouneed.markup.document import Passages
 from allyouneed.serve.directions import AUTO, Direction, Route, between, to_itself
-from allyouneed.serve.html_text import HTML, Passages
 from allyouneed.serve.protocols.protocol import (
     Protocol,
     always,
@@ -25,6 +26,7 @@ from allyouneed.serve.protocols.protocol import (
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions
 from allyouneed.serve.service import Service
+from allyouneed.tasks.translation.outputs import Translation
 
 _MOST_CHARACTERS: Final = 40
 UNKNOWN: Final = "en"
@@ -272,13 +274,16 @@ class _Endpoints:
         self._languages.require(target)
         dialect = HTML if fields.is_html() else None
         passages = await asyncio.to_thread(Passages, texts, dialect)
-        parts = [part for each in passages.parts for part in each]
+        parts = [part.text for each in passages.parts for part in each]
         route = Route(given) if given else await self._detect(parts, target)
-        hypotheses = await self._translations(parts, route.direction, num_alternatives + 1)
-        if dialect:  # which has no alternatives
-            best = (text for text, *_ in hypotheses)
+        n_best = 1 if dialect else num_alternatives + 1
+        found = await self._translations(parts, route.direction, n_best, links=passages.need_links)
+        hypotheses = [[each.text for each in of_part] for of_part in found]
+        if dialect:
+            best = ((each.text, each.links) for each, *_ in found)
             of_texts = [list(islice(best, len(each))) for each in passages.parts]
-            hypotheses = [[passages.joined(number, each)] for number, each in enumerate(of_texts)]
+            joined = asyncio.to_thread(lambda: [*map(passages.joined, count(), of_texts)])
+            hypotheses = [[text] for text in await joined]
         answer: dict[str, list[Any]] = {"translatedText": [best for best, *_ in hypotheses]}
         if given is None:
             detected = detection(route.direction.source, route.confidence or 0.0)
@@ -325,10 +330,14 @@ class _Endpoints:
     def _joined(self, texts: Sequence[str]) -> str:
         return "\n".join(texts)[: self._settings.most_characters]
 
-    async def _translations(self, texts: Sequence[str], direction: Direction, n_best: int) -> list[list[str]]:
+    async def _translations(
+        self, texts: Sequence[str], direction: Direction, n_best: int, *, links: bool
+    ) -> list[list[Translation]]:
         if not direction.models:
-            return [[text] for text in texts]
+            return [[Translation(text, 0.0)] for text in texts]
         search = self._service.search_for(n_best, direction.models)
-        options = RequestOptions(direction.source, direction.target, n_best=n_best, search=search)
+        options = RequestOptions(
+            direction.source, direction.target, n_best=n_best, links=links, search=search
+        )
         translated = await self._service.translate_all(texts, options)
-        return [[hypothesis.text for hypothesis in each.translations] for each in translated]
+        return [each.translations for each in translated]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.sentences import Divided, TextPart
 from allyouneed.data.tokenizer import Tokenizer, split_symbol
+from allyouneed.data.words import split_words
 from allyouneed.inference.alignment import align_words
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.sampling import rank_by_expected_utility
@@ -44,6 +45,8 @@ class Translation:
     alignment: list[tuple[int, int]] | None = field(default=None, repr=False)
     """Pairs of aligned words (source, target), from 0, if requested; words are separated by white space, in
     sources also where a text was divided."""
+    links: list[tuple[int, int, int, int]] | None = field(default=None, repr=False)
+    """Aligned pieces, as begin and end in the text, and in the translation, in characters; if requested."""
 
     is_cut: bool = field(default=False, repr=False)
     """Whether the translation, or that of a part of the text, did not end within the maximum length."""
@@ -58,6 +61,8 @@ class TranslatedPart(NamedTuple):
     source: str
     num_repeated: int = 0
     """Number of words at the beginning, the symbol for a language, that the part before begins with, too."""
+    begin: int = 0
+    """Where the part begins in the text."""
 
 
 class Segment(NamedTuple):
@@ -121,6 +126,7 @@ def _join(
         [token for translation in found for token in translation.tokens],
         [log_prob for translation in found for log_prob in translation.token_log_probs],
         _join_alignments(parts, found, separators),
+        _join_links(parts, found, separators),
         any(translation.is_cut for translation in found),
     )
 
@@ -147,6 +153,23 @@ def _join_alignments(
         num_source_words += len(part.source.split()) - repeated
         num_target_words += len(text.split())
     return alignment
+
+
+def _join_links(
+    parts: Sequence[TranslatedPart], found: Sequence[Translation], separators: Sequence[str]
+) -> list[tuple[int, int, int, int]] | None:
+    links: list[tuple[int, int, int, int]] = []
+    size = 0
+    for part, translation, separator in zip(parts, found, separators, strict=False):
+        if translation.links is None:
+            return None
+        size += len(separator)
+        links += [
+            (begin + part.begin, end + part.begin, first + size, last + size)
+            for begin, end, first, last in translation.links
+        ]
+        size += len(translation.text)
+    return links
 
 
 def followed(
@@ -237,9 +260,14 @@ class TranslationMaker:
         return watch
 
     def _parts(self, text: Divided, found: Sequence[Sequence[Hypothesis]]) -> list[TranslatedPart]:
-        return [self._part(part, each) for part, each in zip(text.parts, found, strict=True)]
+        parts, begin = list[TranslatedPart](), 0
+        for part, hypotheses in zip(text.parts, found, strict=True):
+            begin += len(part.before)
+            parts.append(self._part(part, hypotheses, begin))
+            begin += len(part.text)
+        return parts
 
-    def _part(self, part: TextPart, hypotheses: Sequence[Hypothesis]) -> TranslatedPart:
+    def _part(self, part: TextPart, hypotheses: Sequence[Hypothesis], begin: int) -> TranslatedPart:
         source = part.kept or self._source_tokenizer.decode(part.ids[part.num_added :])
         symbol, _ = split_symbol(source, {} if part.num_added else self._source_tokenizer.languages)
         num_before = len(symbol.split())
@@ -249,7 +277,7 @@ class TranslationMaker:
             translations = [self._translation(part, each) for each in hypotheses]
             if self._search.mbr is not None:
                 translations = least_risk(translations)[: self._n_best]
-        return TranslatedPart(translations, source, num_before if part.repeats_symbol else 0)
+        return TranslatedPart(translations, source, num_before if part.repeats_symbol else 0, begin)
 
     def _kept_text(self, part: TextPart) -> str:
         """The text of a part that stays as it is; empty for another."""
@@ -257,18 +285,35 @@ class TranslationMaker:
 
     def _kept(self, text: str, num_before: int) -> Translation:
         words = range(len(text.split()))
-        links = [(word + num_before, word) for word in words] if self._search.alignments else None
-        return Translation(text, 0.0, alignment=links)
+        if not self._search.alignments:
+            return Translation(text, 0.0)
+        links = [(begin, end, begin, end) for begin, end in split_words(text)]
+        alignment = [(word + num_before, word) for word in words]
+        return Translation(text, 0.0, alignment=alignment, links=links)
+
+    def _links(self, part: TextPart, hypothesis: Hypothesis) -> list[tuple[int, int, int, int]]:
+        """Aligned characters of a part and its translation, without those of symbols for languages."""
+        num_begun = len(self._begin)
+        read = self._source_tokenizer.offsets(part.text)
+        written = self._target_tokenizer.spans(hypothesis.ids[num_begun:])
+        num_before = len(part.ids) - len(read)
+        return [
+            (*read[i - num_before], *written[j - num_begun])
+            for i, j in hypothesis.alignment
+            if i >= num_before and j >= num_begun
+        ]
 
     def _translation(self, part: TextPart, hypothesis: Hypothesis) -> Translation:
-        tokenizer, num_before, alignment = self._target_tokenizer, len(self._begin), None
+        tokenizer, num_before = self._target_tokenizer, len(self._begin)
         ids, log_probs = hypothesis.ids[num_before:], hypothesis.token_log_probs[num_before:]
+        alignment = links = None
         if self._search.alignments:
             words = self._source_tokenizer.words(part.ids[part.num_added :])
             words = [*[None] * part.num_added, *words]
             alignment = align_words(
                 hypothesis.alignment, words, [*[None] * num_before, *tokenizer.words(ids)]
             )
+            links = self._links(part, hypothesis)
         pieces = [*tokenizer.pieces(ids), END_PIECE][: len(log_probs)]
         return Translation(
             tokenizer.decode(ids),
@@ -276,5 +321,6 @@ class TranslationMaker:
             pieces,
             log_probs,
             alignment,
+            links,
             is_cut=pieces[-1:] not in ([], [END_PIECE]),
         )

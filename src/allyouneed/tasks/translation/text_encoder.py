@@ -188,9 +188,10 @@ class TextEncoder:
             notices += told
             for begin, length, ids in pieces:
                 before, end = text[end : start + begin], start + begin + length
-                kept = "" if ids else symbol + text[start + begin : end]
+                own = text[start + begin : end]
+                kept = "" if ids else symbol + own
                 encoded, repeats = [*first, *ids] if ids else [], bool(symbol and parts)
-                parts.append(TextPart(encoded, before, kept, repeats, len(self._symbol)))
+                parts.append(TextPart(encoded, before, kept, repeats, len(self._symbol), own))
         if not config.split_sentences:  # white space around a text is the model's to write
             return Divided([parts[0]._replace(before=""), *parts[1:]], "", tuple(notices))
         return Divided(parts, text[end:], tuple(notices))

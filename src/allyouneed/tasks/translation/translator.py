@@ -45,6 +45,7 @@ from allyouneed.tasks.translation.pair_scores import PairScore, answer_pairs, en
 from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE, TextEncoder
 
 if TYPE_CHECKING:
+    from allyouneed.markup.dialect import Dialect
     from allyouneed.tasks.attention_maps import Attention
 
 Result = TypeVar("Result")
@@ -110,6 +111,7 @@ class Translator:
         *,
         to: str | None = None,
         source: str = "",
+        markup: "str | Dialect | None" = None,
         **options: Unpack[TranslateOptions],
     ) -> list[Translation]:
         """The best translation of each text, in order.
@@ -121,15 +123,21 @@ class Translator:
                 they are.
             to: Code of the language to write, for a model of several (see `into`).
             source: With `to`, the code of the language of the texts.
+            markup: "html" or "xml" if each text is a document, or a part of one, whose tags are to be kept
+                (docs/markup.md).
             **options: See below.
 
         Raises:
             DataError: A text is not Unicode, or too long and not to be split, or does not say which language
-                to write; the message gives its number.
+                to write; the message gives its number. Or XML is not well-formed.
             UsageError: An option is unknown, out of range, or has no effect.
             TypeError: `texts` is a single string.
         """
         told = self.into(to, source) if to else self
+        if markup:
+            from allyouneed.tasks.translation.marked_documents import translate_documents
+
+            return translate_documents(told.stream, told.engine.aligns, texts, markup, **options)
         return [translations[0] for translations in told.stream(texts, **options)]
 
     @takes(TranslateConfig, SearchConfig)
@@ -339,10 +347,7 @@ class Translator:
 
         Args:
             requests: Pairs, read some thousands ahead; failures are passed on.
-            workers, length_penalty, length_normalization: As for `score`.
-
-        Raises:
-            UsageError: A setting is out of range.
+            workers, length_penalty, length_normalization: As for `score`, also for what is raised.
         """
         require_counts(workers=workers)
         options = SearchSettings(length_penalty=length_penalty, length_normalization=length_normalization)
@@ -379,14 +384,10 @@ class Translator:
         Args:
             texts: Sentences.
             targets: One translation per text; by default the model's own.
-            for_page: See `attention`.
-
-        Raises:
-            UsageError: The translator is an ensemble.
-            DataError: A sentence is too long, or not Unicode.
+            for_page: See `attention`, also for what is raised.
         """
-        from allyouneed.inference.attention_weights import capture_attention, only_model
-        from allyouneed.tasks.attention_maps import Pieces, look_into, require_few_weights
+        from allyouneed.inference.attention_weights import only_model
+        from allyouneed.tasks.attention_maps import attentions_of
 
         model = only_model(self.engine.models)
         if targets is not None:
@@ -399,12 +400,8 @@ class Translator:
             written = [hypotheses[0].ids[: self._encoder.max_tokens] for hypotheses in found]
         else:
             written = [self._encoder.target(target) for target in targets]
-        for source, target in zip(sources, written, strict=True):
-            if for_page:
-                require_few_weights(model.config, source, target)
-            weights = capture_attention(model, source, target)
-            read = Pieces.of(self._source_tokenizer, source)
-            yield look_into(weights, read, Pieces.of(self._target_tokenizer, target), self.config)
+        tokenizers = self._source_tokenizer, self._target_tokenizer
+        yield from attentions_of(model, sources, written, tokenizers, self.config, for_page=for_page)
 
     def _maker(self, search: SearchConfig, n_best: int) -> TranslationMaker:
         tokenizers = self._source_tokenizer, self._target_tokenizer

@@ -7,13 +7,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allyouneed.serve.html_text import HTML, XML, HtmlText, xml_fault
+from allyouneed.markup.dialect import HTML, XML, Dialect, xml_fault
+from allyouneed.markup.document import Attributes, Document
 
 
-def upper(document: str) -> str:
+def translated(found: Document, *translations: str) -> str:
+    """The document with translations, by default its texts in upper case; words are in the same order."""
+    upper = translations or [text.text.upper() for text in found.texts]
+    return found.with_translations([(text, None) for text in upper])
+
+
+def upper(document: str, dialect: Dialect = HTML) -> str:
     """The document with its texts in upper case."""
-    found = HtmlText(document)
-    return found.with_translations([text.upper() for text in found.texts])
+    return translated(Document(document, dialect))
+
+
+def texts(document: str, dialect: Dialect = HTML) -> list[str]:
+    return [text.text for text in Document(document, dialect).texts]
 
 
 @pytest.mark.parametrize(
@@ -25,25 +35,46 @@ def upper(document: str) -> str:
         ("<p>a <b>big</b> dog</p>", "<p>A <b>BIG</b> DOG</p>"),
         ("<A Href=\"x>y\" title='<b>'>link</A>", "<A Href=\"x>y\" title='<b>'>LINK</A>"),
         ("a &lt; b &amp; c&nbsp;", "A &lt; B &amp; C&nbsp;"),
+        ("a <b> big </b> dog", "A <b>BIG</b> DOG"),
+        ("\n <b> a</b> \n", "\n  <b>A</b> \n"),
+        ("<b>a </b>\n", "<b>A</b> \n"),
+        ("<b>a</b> <!-- c --> b", "<b>A</b> <!-- c --> B"),
+        ("a <i>b<p>c</i> d", "A <i>B<p>C</i> D"),
+        ("<b>a <i>b</b> c</i> d", "<b>A <i>B</b> C</i> D"),
+        (
+            "<p id=1>a <img><span><u></u><b></b><img>b</span>",
+            "<p id=1>A <img><span><u></u><b></b><img>B</span>",
+        ),
+        (
+            "a<sup>1</sup>, b<sub id=x>[<a href='#n'>2</a>]</sub>.",
+            "A<sup>1</sup>, B<sub id=x>[<a href='#n'>2</a>]</sub>.",
+        ),
+        ("go <code>x()</code> now", "GO <code>x()</code> NOW"),
+        ("hel<wbr>lo", "HELLO<wbr>"),
+        ("<title>a <b>\n</title>", "<title>A &lt;B&gt;\n</title>"),
+        ("<textarea>a <b></textarea>", "<textarea>a <b></textarea>"),
+        ("<x-note>a</x-note> b", "<x-note>A</x-note> B"),
+        ("<p>a<span translate=no><div>b</div></span>c", "<p>A<span translate=no><div>b</div></span>C"),
         ("AT&T &copy; &#233;", "AT&amp;T © É"),
         ("1 < 2 <3", "1 < 2 <3"),
         ("I <3 you, I &lt;3 you, I &#60;3 you", "I <3 YOU, I &lt;3 YOU, I &#60;3 YOU"),
         ("a <= b <- c <é &lt;b&gt; e <", "A <= B <- C &lt;É &lt;B&gt; E <"),
         ("one<br>two<br/>three", "ONE<br>TWO<br/>THREE"),
         ("\n  <p>\n  a\n  dog </p>\n", "\n  <p>\n  A DOG </p>\n"),
-        ("<pre>a\n dog</pre>a\ndog", "<pre>A\n DOG</pre>A DOG"),
+        ("<pre>a\n dog</pre>a\ndog", "<pre>a\n dog</pre>A DOG"),
         ("<!-- no --><!DOCTYPE html>yes", "<!-- no --><!DOCTYPE html>YES"),
-        ("<!-->yes<!---->yes", "<!-->YES<!---->YES"),
-        ("a<script>if (a < b) '<p>no</p>'</SCRIPT >b", "A<script>if (a < b) '<p>no</p>'</SCRIPT >B"),
+        ("<!-->yes<!---->yes", "<!-->YESYES<!---->"),
+        ("a <script>if (a < b) '<p>no</p>'</SCRIPT >b", "A <script>if (a < b) '<p>no</p>'</SCRIPT >B"),
         ("<style>p > b {}</style>a", "<style>p > b {}</style>A"),
         ("<style>p {}", "<style>p {}"),
         ("<p>a <code>x = 1</code></p>", "<p>A <code>x = 1</code></p>"),
         ("<i translate='no'>a <b>b</b></i> c", "<i translate='no'>a <b>b</b></i> C"),
         ("<i translate=NO>a <b translate=yes>b</b></i>", "<i translate=NO>a <b translate=yes>B</b></i>"),
-        ('<i class="x notranslate">a</i>b', '<i class="x notranslate">a</i>B'),
+        ('<i class="x notranslate">a</i>b', '<i class="x notranslate">a</i> B'),
         ("<i class='notranslated'>a</i>", "<i class='notranslated'>A</i>"),
         ('<i title="translate=no">a</i>', '<i title="translate=no">A</i>'),
-        ("a</p>b</i>c", "A</p>B</i>C"),
+        ("a</p>b</i>c", "A</p>BC</i>"),
+        ("a</p>b</i> c", "A</p>B</i> C"),
         ("<div translate=no><p>a<br></div>b", "<div translate=no><p>a<br></div>B"),
         ("a <b", "A <b"),
         ('a <b title="x>y', 'A <b title="x>y'),
@@ -68,8 +99,10 @@ MARKUP = st.lists(
 
 @given(MARKUP)
 def test_a_document_whose_texts_stay_is_the_same_but_for_white_space(document: str) -> None:
-    found = HtmlText(document)
-    assert found.with_translations(found.texts).split() == document.split()
+    found = Document(document)
+    same = translated(found, *[text.text for text in found.texts])
+    # Tags within a word are beside it now.
+    assert sorted("".join(same.split())) == sorted("".join(document.split()))
 
 
 class Outline(HTMLParser):
@@ -104,18 +137,18 @@ def test_another_parser_finds_the_same_tags_and_text_in_the_result(document: str
 
 @given(st.text(alphabet="<>/!-='\" \nabp&;"))
 def test_any_string_is_a_document(document: str) -> None:
-    found = HtmlText(document)
-    assert len(found.texts) == len(HtmlText(upper(document)).texts)
+    found = Document(document)
+    assert len(found.texts) == len(Document(upper(document)).texts)
 
 
 @given(st.text(min_size=1))
 def test_translations_cannot_add_markup(translation: str) -> None:
-    assert Outline(HtmlText("<p>a</p>").with_translations([translation])).tags == ["p []", "/p"]
+    assert Outline(translated(Document("<p>a</p>"), translation)).tags == ["p []", "/p"]
 
 
 @pytest.mark.parametrize("part", ["<a ", "<!--", "<a/", "<a b=", '<a b="', "<!", "</", "<?"])
 def test_a_tag_that_is_not_closed_reaches_to_the_end(part: str) -> None:
-    found = HtmlText(part * 1_000)  # only one is read: the time does not grow with the square of the length
+    found = Document(part * 1_000)  # only one is read: the time does not grow with the square of the length
     assert found.texts == []
     assert found.with_translations([]) == part * 1_000
 
@@ -126,28 +159,29 @@ def test_more_elements_than_browsers_nest_do_not_change_the_result() -> None:
 
 
 def test_names_of_elements_mean_nothing_in_xml() -> None:
-    document = "<a>x &amp; y<link>z</link><time>1\n2</time><script><b/>q</script><br>n</br></a>"
-    found = HtmlText(document, XML)
-    assert found.texts == ["x & y", "z", "1\n2", "q", "n"]
-    assert found.with_translations(found.texts) == document
+    document = "<a>x &amp; y<link>z</link><time>t\nu</time><script><b/>q</script><br>n</br></a>"
+    found = Document(
+        document, XML._replace(splitting=frozenset({"link", "time", "script", "br"}), keeps_lines=True)
+    )
+    assert [text.text for text in found.texts] == ["x & y", "z", "t\nu", "q", "n"]
+    assert translated(found, *[text.text for text in found.texts]) == document
 
 
 def test_xml_keeps_sections_comments_and_named_elements() -> None:
-    document = "<a><![CDATA[x > y]]>b<!-- c > d --><Keep>e<f>g</f></Keep><keep/>h</a>"
-    found = HtmlText(document, XML.without(["keep"]))
-    assert found.texts == ["b", "h"]
-    assert found.with_translations(["B", "H"]) == document.replace(">b", ">B").replace(">h", ">H")
-    assert HtmlText("<p>a <q>b</q></p>", HTML.without(["q"])).texts == ["a"]
+    document = "<a><![CDATA[x > y]]>b<!-- c > d --> <Keep>e<f>g</f></Keep> <keep/>h</a>"
+    dialect = XML._replace(kept=frozenset({"keep"}))
+    assert texts(document, dialect) == ["b eg h"]
+    assert upper(document, dialect) == document.replace(">b", ">B").replace(">h", ">H")
 
 
 def test_xml_has_no_names_for_characters_of_html() -> None:
-    assert HtmlText("<a>x&#160;y</a>", XML).with_translations(["x\xa0<y"]) == "<a>x\xa0&lt;y</a>"
+    assert translated(Document("<a>x&#160;y</a>", XML), "x\xa0<y") == "<a>x\xa0&lt;y</a>"
 
 
 @given(st.sampled_from(["<3", "<", "< ", "<=", "&lt;", "<<", "<é", "<&amp;", "<_"]), st.text())
 def test_a_sign_that_is_kept_makes_no_tag_of_the_translation_after_it(sign: str, translation: str) -> None:
-    found = HtmlText(f"{sign}é")
-    assert Outline(found.with_translations([translation] * len(found.texts))).tags == []
+    found = Document(f"{sign}é")
+    assert Outline(translated(found, *[translation] * len(found.texts))).tags == []
 
 
 @pytest.mark.parametrize(
@@ -185,3 +219,39 @@ def test_a_sign_that_is_kept_makes_no_tag_of_the_translation_after_it(sign: str,
 )
 def test_the_place_of_what_is_not_xml_is_told(text: str, fault: str | None) -> None:
     assert xml_fault(text) == fault
+
+
+def test_elements_of_xml_beside_text_are_parts_of_it_and_others_are_not() -> None:
+    document = "<doc>\n <t>A <e>b</e></t>\n <p>C<e>d</e> f</p><p><e>g</e></p></doc>"
+    assert texts(document, XML) == ["A b", "Cd f", "g"]
+    assert texts(document, XML._replace(not_splitting=frozenset({"t"}))) == ["A b", "Cd f", "g"]
+    assert texts(document, XML._replace(splitting=frozenset({"e"}))) == ["A", "b", "C", "d", "f", "g"]
+    assert texts(document, XML._replace(has_outline=False)) == ["A b Cd fg"]
+    assert texts("a<br>b</br>", XML._replace(not_splitting=frozenset({"br"}))) == ["ab"]
+
+
+def test_attributes_are_translated_where_their_elements_are() -> None:
+    document = """<p TITLE='a "b"' id="c">d <img alt="e&amp;f"> <a translate=no><i title="g"></i></a>h"""
+    dialect = HTML._replace(attributes=frozenset({"title", "alt"}))
+    assert [text.text for text in Attributes(document, dialect).texts] == ['a "b"', "e&f"]
+    result = translated(Attributes(document, dialect), "a'b", 'x"')
+    assert result == document.replace('a "b"', "a&#x27;b").replace("e&amp;f", "x&quot;")
+
+
+def test_white_space_is_one_space_for_the_model() -> None:
+    assert texts("a\n  <b>\tb</b>\n\n<i> c</i>d") == ["a b cd"]
+    assert texts("a\n <b> b</b>", XML._replace(keeps_lines=True)) == ["a\n  b"]
+
+
+@pytest.mark.parametrize(("code", "shown"), [("x()", "go x() now"), ("x" * 61, "go now"), ("=>", "go now")])
+def test_the_model_sees_the_text_of_a_short_element_that_is_kept(code: str, shown: str) -> None:
+    assert texts(f"go <code>{code}</code> now") == [shown]
+    assert upper(f"go <code>{code}</code> now") == f"GO <code>{code}</code> NOW"
+
+
+@pytest.mark.parametrize(
+    "document",
+    ["<b>a " * 20_000, "</b>a " * 20_000, "<b>a</b> " * 20_000, "<p>" * 20_000 + "a", "<b>a<p></b>" * 9_000],
+)
+def test_elements_without_end_are_there_once_and_take_no_longer(document: str) -> None:
+    assert upper(document) == document.replace("a", "A")

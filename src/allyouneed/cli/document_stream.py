@@ -1,0 +1,73 @@
+"""Standard input as one document in HTML or XML, and its translation on standard output."""
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from allyouneed.cli.request_lines import STANDARD_INPUT
+from allyouneed.errors import DataError, notice
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.translation.outputs import Translation
+    from allyouneed.tasks.translation.translator import Translator
+
+_MOST_BYTES: Final = 2**25
+"""Largest document; its parts are in memory together."""
+_FOR_LINES: Final = ("n_best", "alignments", "split_sentences")
+
+
+def translate_document(
+    translator: "Translator", markup: str, attributes: str, options: Mapping[str, Any]
+) -> int:
+    """Translate the document on standard input; return the exit code.
+
+    Args:
+        translator: The translator.
+        markup: "html" or "xml".
+        attributes: Attributes whose texts are translated, too, with commas between them.
+        options: Options of `Translator.stream`; those that are for lines have no effect.
+
+    Raises:
+        DataError: The document is not UTF-8, too large, or XML that is not well-formed.
+    """
+    from allyouneed.tasks.translation.marked_documents import dialect_of, document_parts
+
+    document = _read_document()
+    names = frozenset(name.strip().lower() for name in attributes.split(","))
+    dialect = dialect_of(markup)._replace(attributes=names - {""})
+    kept = {name: value for name, value in options.items() if name not in _FOR_LINES}
+    told = False
+
+    def tell(translation: "Translation") -> None:
+        nonlocal told
+        if translation.is_cut and not told:
+            from allyouneed.tasks.translation.outputs import CUT
+
+            told = True
+            notice(f"{STANDARD_INPUT}: a text: {CUT} (later texts are not checked)")
+
+    try:
+        able = translator.stream, translator.engine.aligns
+        for part in document_parts(*able, document, dialect, tell=tell, **kept):
+            sys.stdout.buffer.write(part.encode())
+    except DataError as error:
+        raise DataError(f"{STANDARD_INPUT}: {error.messages[0]}", label=error.label) from None
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _read_document() -> str:
+    if sys.stdin.isatty():
+        notice("reading a document from the terminal: end with Ctrl-D")
+    content = sys.stdin.buffer.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        most = f"{_MOST_BYTES // 2**20} MiB"
+        raise DataError(f"{STANDARD_INPUT}: has more than {most}; translate it in parts", label="E-TOO-LARGE")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{STANDARD_INPUT}:{line}: byte {error.start + 1} is not UTF-8; convert the document to it",
+            label="E-UTF8",
+        ) from None
