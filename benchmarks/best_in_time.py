@@ -1,6 +1,6 @@
 """What Marian, transformers and `train --budget` learn from the same text in the same time, on all cores.
 
-    pip install pymarian accelerate sentencepiece
+    pip install pymarian "transformers>=5,<6" accelerate sentencepiece
     python benchmarks/best_in_time.py OUT TEXT MINUTES [CONTENDER ..]
 
 TEXT holds train, valid and test, each as `.src` and `.trg`, a sentence per line. The other two have the

@@ -61,3 +61,10 @@ def test_lines_that_are_not_utf_8_are_named(tmp_path: Path) -> None:
     (tmp_path / "terms.tsv").write_bytes(b"a\tb\nc\t\xff\n")
     with pytest.raises(DataError, match=r"terms\.tsv:2:3"):
         Glossary.read(tmp_path / "terms.tsv")
+
+
+def test_terms_of_very_many_words_are_refused_and_other_long_texts_take_no_longer(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="more than 64 words; shorten it"):
+        glossary(tmp_path, f"b{'.' * 100}\tx\n")
+    terms = glossary(tmp_path, f"b{'.' * 60}\tx\n")
+    assert found(terms, "." * 200_000) == []

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary
-from allyouneed.terms.keeping import KeepingTranslator, Kept
+from allyouneed.terms.keeping import Attempt, KeepingTranslator, Kept, next_step
 from allyouneed.terms.spans import Spans
 from allyouneed.terms.translation_memory import TranslationMemory
 
@@ -152,3 +153,35 @@ def test_files_are_read_and_wrong_ones_are_named(translator: Translator, tmp_pat
     (tmp_path / "terms.tsv").write_bytes(b"moon\n")
     with pytest.raises(DataError, match=r"terms\.tsv:1"):
         KeepingTranslator.of(translator, glossary=tmp_path / "terms.tsv")
+
+
+def test_no_stand_in_is_a_term_or_a_form_of_one(translator: Translator) -> None:
+    keeping = KeepingTranslator(
+        translator, Kept(Spans(), glossary("sun\tBoston Tee", "Anna\tHanna", "moon\tMond"))
+    )
+    [found] = keeping.translate(["{x} sees the sun {y} moon"])
+    assert (found.text.count("{x}"), found.text.count("{y}")) == (1, 1)
+    assert "Boston Tee" in found.text
+    assert "Hanna" not in found.text
+
+
+def test_a_request_for_another_language_than_the_glossary_s_is_a_failure(translator: Translator) -> None:
+    own = translator.config.data.target_language
+    keeping = KeepingTranslator(translator, Kept(glossary=glossary("sun\tyak")))
+    other, same = keeping.answer(
+        [TranslationRequest(1, "sun", to="fr"), TranslationRequest(2, "sun", to=own)]
+    )
+    assert isinstance(other, Failure)
+    assert "glossary and memory are of another language" in other.error.messages[0]
+    assert isinstance(same, Answer)
+
+
+def test_the_searches_for_many_spans_are_few(translator: Translator) -> None:
+    text = "moon " + " sun ".join(f"{{a{number}}}" for number in range(40)) + " bear"
+    attempts = Kept(Spans()).attempts(text)
+    found, num_attempts = [replace(translator.translate(["moon"])[0], alignment=())], 1
+    step = next_step(attempts, None)
+    while isinstance(step, Attempt):
+        step, num_attempts = next_step(attempts, found), num_attempts + 1
+    assert num_attempts < 15
+    assert all(step.translations[0].text.count(f"{{a{number}}}") == 1 for number in range(40))

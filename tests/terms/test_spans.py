@@ -88,3 +88,7 @@ def test_spans_at_the_ends_that_are_no_part_of_a_sentence_are_left_out(text: str
 def test_time_is_proportional_to_the_text() -> None:
     for piece in ("{", "{a", "{a}", "`", "http://", "a@", "#", "&", "%(", "<a ", "1,", "@a.", "__a", "🎉"):
         Spans().find(piece * 20_000)
+
+
+def test_places_without_text_are_no_spans() -> None:
+    assert found("banana a", r"\b", r"(?=a)") == []

@@ -129,12 +129,13 @@ def _entries(added: object, least: int, file: Path) -> Iterator[dict[str, Any]]:
 def _types(steps: Iterable[object]) -> Iterator[str]:
     """The types of steps of `tokenizers`, and of those of a sequence in their place."""
     for step in steps:
+        if step is None:
+            continue
+        inner: object = None
         if isinstance(step, dict):
             inner = step.get("normalizers", step.get("pretokenizers", [step]))
-            for each in inner if isinstance(inner, list) else [inner]:
-                yield str(each.get("type") if isinstance(each, dict) else each)
-        elif step is not None:
-            yield str(step)
+        for each in inner if isinstance(inner, list) else [None]:
+            yield str(each.get("type")) if isinstance(each, dict) else "none"
 
 
 def _base(path: Path, description: Mapping[str, Any], model: bytes) -> list[str]:

@@ -20,26 +20,18 @@ _MARKUP: Final = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 """Markup; where it is not closed, it reaches to the end of the document, as in browsers."""
-_XML_MARKUP: Final = re.compile(rf"<!\[CDATA\[.*?(?:\]\]>|\Z)|{_MARKUP.pattern}", _MARKUP.flags)
+_XML_MARKUP: Final = re.compile(
+    r"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)|"
+    + _MARKUP.pattern.replace("[A-Za-z]", r"(?:[^\W\d]|:)"),
+    _MARKUP.flags,
+)
 _PROLOG: Final = re.compile(r"\A\ufeff?[ \t\r\n]*(?:<\?xml\s[^<>]*\?>[ \t\r\n]*)?(?:<!DOCTYPE\s[^][<>]*>)?")
 _RAW: Final = frozenset({"script", "style", "textarea", "title"})
 """Elements that contain no markup."""
 _KEPT: Final = frozenset(
     {
-        *(
-            "script",
-            "style",
-            "textarea",
-            "address",
-            "applet",
-            "audio",
-            "canvas",
-            "code",
-            "embed",
-            "kbd",
-            "math",
-        ),
-        *("object", "pre", "samp", "svg", "time", "var", "video"),
+        *("script", "style", "textarea", "address", "applet", "audio", "canvas", "code", "embed"),
+        *("kbd", "math", "object", "pre", "samp", "svg", "time", "var", "video"),
     }
 )
 """Elements whose text is not translated."""
@@ -51,38 +43,13 @@ _VOID: Final = frozenset(
 """Elements that contain nothing."""
 _SPLITTING: Final = frozenset(
     {
-        *("address", "article", "aside", "base", "blockquote", "body", "br", "caption", "center", "col"),
-        *(
-            "colgroup",
-            "dd",
-            "details",
-            "dialog",
-            "dir",
-            "div",
-            "dl",
-            "dt",
-            "fieldset",
-            "figcaption",
-            "figure",
-        ),
-        *(
-            "footer",
-            "form",
-            "frame",
-            "frameset",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "head",
-            "header",
-            "hgroup",
-        ),
-        *("hr", "html", "legend", "li", "link", "main", "menu", "meta", "nav", "noframes", "ol", "optgroup"),
-        *("option", "p", "pre", "search", "section", "select", "summary", "table", "tbody", "td", "template"),
-        *("textarea", "tfoot", "th", "thead", "title", "tr", "ul"),
+        *("address", "article", "aside", "base", "blockquote", "body", "br", "caption", "center"),
+        *("col", "colgroup", "dd", "details", "dialog", "dir", "div", "dl", "dt", "fieldset"),
+        *("figcaption", "figure", "footer", "form", "frame", "frameset", "h1", "h2", "h3", "h4"),
+        *("h5", "h6", "head", "header", "hgroup", "hr", "html", "legend", "li", "link", "main"),
+        *("menu", "meta", "nav", "noframes", "ol", "optgroup", "option", "p", "pre", "search"),
+        *("section", "select", "summary", "table", "tbody", "td", "template", "textarea", "tfoot"),
+        *("th", "thead", "title", "tr", "ul"),
     }
 )
 """Elements that browsers set apart from the text around them; all others are parts of a sentence."""
@@ -164,6 +131,10 @@ _NOT_CLOSED: Final = (
 
 def xml_fault(text: str) -> str | None:
     """The place and reason of a text that is not well-formed XML; None for a document or a part of one."""
+    if half := re.search(r"[\ud800-\udfff]", text):
+        before = text[: half.start()]
+        column = len(before.rpartition("\n")[2]) + 1
+        return f"line {before.count(chr(10)) + 1}, column {column}: half a surrogate pair"
     parser, still_open = expat.ParserCreate("utf-8"), list[tuple[str, int]]()
     parser.StartElementHandler = lambda name, _: still_open.append((f"<{name}>", parser.CurrentByteIndex))
     parser.StartCdataSectionHandler = lambda: still_open.append(("<![CDATA[", parser.CurrentByteIndex))

@@ -12,7 +12,9 @@ from allyouneed.markup.marks import Links, MarkedText
 from allyouneed.markup.paragraph import Paragraph, ParagraphBuilder
 
 _ATTRIBUTE: Final = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
-_NOTE: Final = re.compile(r"<(su[bp])(?=[\s>])[^>]*>(?:<[^>]*>|[^<\w]|\d){0,50}</\1\s*>", re.IGNORECASE)
+_NOTE: Final = re.compile(
+    r"<(su[bp])(?=[\s>])[^>]*(?<!/)>(?:<(?!/?su[bp]\b)[^>]*>|[^<\w]|\d){0,50}</\1\s*>", re.IGNORECASE
+)
 """An index without letters, such as the number of a footnote, which is no part of the word before it."""
 _DEEPEST: Final = 512
 """Number of nested elements above which further ones count as siblings, as in browsers."""
@@ -187,10 +189,11 @@ class Attributes(Document):
     _add_note = _add_text
 
     def _add_markup(self, found: re.Match[str]) -> None:
-        if found["name"]:
+        parent, name = self._open[-1], (found["name"] or "").lower()
+        if name:
             self._nest(found)
-        start = found.start()
-        if found["name"] and not found["end"] and self._open[-1].is_translated:
+        start, is_start = found.start(), name and not found["end"]
+        if is_start and _is_translated(found["attributes"], parent, name in self._dialect.kept):
             for each in _ATTRIBUTE.finditer(found.string, *found.span("attributes")):
                 value = html.unescape(each[2] or each[3] or "")
                 if each[1].lower() in self._dialect.attributes and has_letters(value):

@@ -203,7 +203,8 @@ class _Steps:
         if side == "target" and not (data := self._folder / "reverse-data").exists():
             reverse(self._prepared, data)
         if RunDirectory(run).end() is None:
-            yield Phase(run, data, _part(self.budget, self._model_seconds), resume=True)
+            greedy = ["search.length_penalty=1.0"]  # has no effect, so none is chosen
+            yield Phase(run, data, _part(self.budget, self._model_seconds, greedy), resume=True)
 
     def _translate(self, side: str, pairs: SyntheticPairs) -> None:
         """Write as many pairs as the time allows, or the rest of them."""

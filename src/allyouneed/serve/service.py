@@ -37,7 +37,7 @@ from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.requests import TranslateOptions
 from allyouneed.tasks.translation.outputs import Segment, TranslatedText, Translation
 from allyouneed.tasks.translation.translator import Translator
-from allyouneed.terms.keeping import KeepingTranslator, Kept, Outcome
+from allyouneed.terms.keeping import Attempt, KeepingTranslator, Kept, next_step
 from allyouneed.terms.spans import Spans
 
 Result = TypeVar("Result")
@@ -321,24 +321,22 @@ class Service:
         """Translate a text, in several attempts where it has spans or terms to be kept."""
         keeping = KeepingTranslator(translator, Kept(self._spans, options.glossary))
         attempts, made = keeping.attempts(text, split_sentences=True), list[TranslatedText]()
-        try:
-            attempt = next(attempts)
-            while True:
-                keywords = {**options.search, "split_sentences": True}
-                keywords |= keeping.for_repair(keywords) if attempt.is_repair else {}
-                submit = partial(
-                    translator.submit,
-                    self._scheduler,
-                    attempt.text,
-                    required=attempt.required,
-                    n_best=options.n_best,
-                    deadline=self._deadline(),
-                    **cast(TranslateOptions, keywords),
-                )
-                made.append(await submitted(submit, len(text), when_queued))
-                attempt = attempts.send(made[-1].translations)
-        except StopIteration as ended:
-            outcome: Outcome = ended.value
+        aligns = (options.alignments or options.links) and translator.engine.aligns
+        outcome = await asyncio.to_thread(next_step, attempts, None)
+        while isinstance(outcome, Attempt):
+            keywords = {**options.search, "alignments": aligns, "split_sentences": True}
+            keywords |= keeping.for_repair(keywords) if outcome.is_repair else {}
+            submit = partial(
+                translator.submit,
+                self._scheduler,
+                outcome.text,
+                required=outcome.required,
+                n_best=options.n_best,
+                deadline=self._deadline(),
+                **cast(TranslateOptions, keywords),
+            )
+            made.append(await submitted(submit, len(text), when_queued))
+            outcome = await asyncio.to_thread(next_step, attempts, made[-1].translations)
         when_queued()
         if made and outcome.is_untouched:
             return made[-1]

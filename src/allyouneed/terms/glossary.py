@@ -1,7 +1,8 @@
 """A glossary: terms of a source language and how they are to be translated."""
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from allyouneed.tasks.requests import RequiredTerm
 
 MOST_ENTRIES: Final = 100_000
 MOST_CHARACTERS: Final = 1_024
+MOST_WORDS: Final = 64
 """Maximum number of characters of a term or a form."""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _FORMAT: Final = "write SOURCE TAB TARGET, with other forms of the target behind |, and perhaps TAB NOTE"
@@ -73,6 +75,8 @@ class Glossary:
             place = f"{name}:{line.number}"
             entry = _entry(line.text, place)
             words = tuple(_WORD.findall(entry.source))
+            if len(words) > MOST_WORDS:
+                raise DataError(f"{place}: a term has more than {MOST_WORDS} words; shorten it")
             if entries.setdefault(words, entry) != entry:
                 raise DataError(
                     f"{place}: {entry.source!r} has another translation in line {numbers[words]}; "
@@ -88,25 +92,30 @@ class Glossary:
     def terms(self, text: str) -> list[Term]:
         """The terms of a text, in order, the longest where several begin; none overlap."""
         words, found, place = [*_WORD.finditer(text)], list[Term](), 0
+        written = [word[0] for word in words]
         while place < len(words):
-            num, entry = self._longest(tuple(word[0] for word in words[place : place + self._most_words]))
+            num, entry = self._longest(written, place)
             if entry:
                 begin, end = words[place].start(), words[place + num - 1].end()
                 found.append(Term(begin, end, _cased(entry, text[begin:end], is_first=not place)))
             place += num
         return found
 
-    def _longest(self, words: tuple[str, ...]) -> tuple[int, GlossaryEntry | None]:
-        """The number of words of the longest term that they begin with, and the term; 1 if there is none."""
-        for num in range(len(words), 0, -1):
-            exact, lower = words[:num], tuple(word.lower() for word in words[:num])
-            if entry := self.entries.get(exact) or self.entries.get(lower):
+    def _longest(self, words: Sequence[str], place: int) -> tuple[int, GlossaryEntry | None]:
+        """The number of words of the longest term that begins there, and the term; 1 if there is none."""
+        for num in self._sizes.get(words[place].lower(), ()):
+            exact = tuple(words[place : place + num])
+            if entry := self.entries.get(exact) or self.entries.get(tuple(map(str.lower, exact))):
                 return num, entry
         return 1, None
 
     @cached_property
-    def _most_words(self) -> int:
-        return max(map(len, self.entries), default=0)
+    def _sizes(self) -> Mapping[str, Sequence[int]]:
+        """First word of terms, in small letters -> their numbers of words, falling."""
+        found = defaultdict[str, set[int]](set)
+        for words in self.entries:
+            found[words[0].lower()].add(len(words))
+        return {word: sorted(sizes, reverse=True) for word, sizes in found.items()}
 
 
 def _cased(entry: GlossaryEntry, text: str, *, is_first: bool) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ A text is translated with stand-ins for its spans. What its translation lacks is
 writes on from where the model's attention says that it belongs, and must write it there.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count, islice
 from pathlib import Path
@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, Self
 
 from allyouneed.data.sentences import sentence_spans
 from allyouneed.data.words import has_letters
-from allyouneed.errors import UsageError
+from allyouneed.errors import DataError, UsageError
+from allyouneed.language_codes import distance
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest, require_all
 from allyouneed.tasks.translation.outputs import END_PIECE, TranslatedPart, Translation, join_parts
+from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary, Term
 from allyouneed.terms.spans import KINDS, Spans
@@ -23,6 +25,8 @@ from allyouneed.terms.translation_memory import TranslationMemory
 
 _WINDOW = 4_096
 """Number of requests that are read ahead."""
+_MOST_PLACED = 8
+"""Most searches for a text that each put one term in its place."""
 _BEAM_SIZE = 4
 """Least beam size of a search for given terms."""
 
@@ -47,6 +51,15 @@ class Outcome(NamedTuple):
 
 Attempts = Generator[Attempt, list[Translation], Outcome]
 """Asks for translations until one has everything."""
+
+
+def next_step(attempts: Attempts, found: list[Translation] | None) -> Attempt | Outcome:
+    """The next attempt, after the translations of the last one, if there was one; or else the outcome."""
+    try:
+        return next(attempts) if found is None else attempts.send(found)
+    except StopIteration as ended:
+        outcome: Outcome = ended.value
+        return outcome
 
 
 _Repair = Generator[Attempt, list[Translation], list[Translation]]
@@ -98,7 +111,7 @@ class _Sentence:
         if aligns:
             found = yield Attempt(text, is_repair=True)
             is_divided = found[0].tokens.count(END_PIECE) > 1  # as it is long: places are those of no part
-            for _ in [] if is_divided else self.wanted:
+            for _ in [] if is_divided else self.wanted[:_MOST_PLACED]:
                 if not (lacking := self.lacking(found[0].text)):
                     return found
                 before, term = min((self._before(term, found[0]), term) for term in lacking)
@@ -151,7 +164,7 @@ class Kept:
         if spans and self.spans and not has_letters(self.spans.without(text)):
             return Outcome([Translation(text, 0.0)])
         tried = list[tuple[_Sentence, list[Translation]]]()
-        for pool in POOLS if spans else [()]:
+        for pool in map(self._free_of(text), POOLS) if spans else [()]:
             sentence = _Sentence.of(Masked.of(text, spans, pool), self.glossary)
             found = yield Attempt(sentence.masked.text)
             tried.append((sentence, found))
@@ -164,10 +177,19 @@ class Kept:
         masked, lacking = sentence.masked, sentence.lacking(found[0].text)
         lost = [masked.text[term.begin : term.end] for term in lacking]
         translations = [replace(each, text=masked.restored(each.text)) for each in found]
+        if spans:  # alignments are of the text with stand-ins
+            translations = [replace(each, alignment=None, links=None) for each in translations]
         notices = tuple(
             f"{masked.spans.get(each, each)!r} found no place in the translation" for each in lost
         )
         return Outcome(translations, notices, is_untouched=not (spans or is_repaired))
+
+    def _free_of(self, text: str) -> Callable[[Sequence[str]], list[str]]:
+        """A function of stand-ins that leaves those that terms of a text could be taken for."""
+        if (glossary := self.glossary) is None:
+            return list
+        forms = "\n".join(form for term in glossary.terms(text) for form in term.forms)
+        return lambda pool: [word for word in pool if word not in forms and not glossary.terms(word)]
 
 
 class KeepingTranslator:
@@ -250,10 +272,9 @@ class KeepingTranslator:
         notices = dict[int, tuple[str, ...]]()
 
         def go_on(place: int, attempts: Attempts, found: list[Translation] | None) -> None:
-            try:
-                running[place] = attempts, next(attempts) if found is None else attempts.send(found)
-            except StopIteration as ended:
-                outcome: Outcome = ended.value
+            if isinstance(outcome := next_step(attempts, found), Attempt):
+                running[place] = attempts, outcome
+            else:
                 told = notices.get(place, ()) + outcome.notices
                 result = outcome.translations
                 if not options.get("alignments"):
@@ -264,6 +285,9 @@ class KeepingTranslator:
         for place, request in enumerate(requests):
             if isinstance(request, Failure):
                 answers[place] = request
+            elif self._is_of_others(request):
+                message = f"to {request.to!r}: glossary and memory are of another language; leave them out"
+                answers[place] = Failure(request.id, DataError(message, label=NO_LANGUAGE))
             else:
                 to_do[place] = request
                 go_on(place, self.attempts(request.text, split_sentences=splits), None)
@@ -285,9 +309,15 @@ class KeepingTranslator:
                         go_on(place, attempts, answer.result)
         return [answers[place] for place in range(len(requests))]
 
+    def _is_of_others(self, request: TranslationRequest) -> bool:
+        """Whether a request wants another language than that of glossary and memory."""
+        has_one = bool(request.to and (self._kept.glossary or self._kept.memory))
+        return has_one and distance(request.to, self._translator.config.data.target_language) is None
+
     def attempts(self, text: str, *, split_sentences: bool) -> Attempts:
         """The attempts at a text; whoever runs them sends the translations of each."""
-        language = self._translator.config.data.source_language if split_sentences else None
+        divided = split_sentences and not text.startswith(">>")  # the symbol of a language is for all of it
+        language = self._translator.config.data.source_language if divided else None
         return self._kept.attempts(text, language, aligns=self._aligns)
 
     def for_repair(self, options: Mapping[str, Any]) -> dict[str, Any]:

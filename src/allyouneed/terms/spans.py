@@ -18,7 +18,7 @@ _PICTURE: Final = (
     "\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff"
 )
 KINDS: Final = {
-    "code": r"`+[^`\n]++`+",
+    "code": r"(?<!`)`++[^`\n]++`++",
     "address": r"""\b[A-Za-z][A-Za-z\d+.-]{1,9}://[^\s<>"`]*[^\s<>"`.,;:!?)\]}'’»”]
         | \bwww\.[^\s<>"`]*[^\s<>"`.,;:!?)\]}'’»”]
         | (?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+""",
@@ -70,7 +70,8 @@ class Spans:
 
     def find(self, text: str) -> list[Span]:
         """The spans of a text, in order; those that touch are one, and so are letters that touch one."""
-        own = [Span(*found.span(), "") for pattern in self._own for found in pattern.finditer(text)]
+        of_own = (found for pattern in self._own for found in pattern.finditer(text))
+        own = [Span(*found.span(), "") for found in of_own if found[0]]
         found = [Span(*each.span(), each.lastgroup or "") for each in self._pattern.finditer(text)]
         spans = list[Span]()
         for span in sorted(own + found):

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Final
 
 from allyouneed.terms.glossary import Term
@@ -30,12 +31,12 @@ class Masked:
     def of(cls, text: str, spans: Sequence[Span], pool: Iterable[str]) -> "Masked":
         """Put words of a pool that the text does not have in place of its spans."""
         begin, end = at_edges(text, spans)
-        words = (word for word in pool if word not in text)
+        words = (word for word in chain(pool, map("X{}X".format, count())) if word not in text)
         pieces, kept, place = list[str](), dict[str, str](), begin
         for span in spans:
             if not begin <= span.begin < end:
                 continue
-            word = next(words, f"X{len(kept)}X")
+            word = next(words)
             kept[word] = text[span.begin : span.end]
             space = " " if text[max(place, span.begin - 1) : span.begin].isalnum() else ""
             pieces += [

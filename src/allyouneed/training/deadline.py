@@ -8,7 +8,7 @@ SHARE_OF_UPDATES = 0.92
 """Share of a budget that is planned for updates; the rest is for measurements, validations and delays."""
 MOST_EPOCHS = 100
 """Number of epochs of a budget after which little more is learned."""
-LEAST_TO_SEARCH = 120.0
+LEAST_TO_SEARCH = 600.0
 """Seconds of a budget from which on it has time to choose a length penalty."""
 _EARLIEST, _LATEST, _MOVED = 0.75, 0.98, 0.96
 """Shares of a budget between which the last update must be made, and where a moved end lies."""

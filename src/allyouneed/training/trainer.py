@@ -294,7 +294,7 @@ class Trainer:
             return scores | self._best_penalty()
 
     def _best_penalty(self) -> dict[str, float]:
-        """The length penalty that a budget's last validation prefers; nothing if one was given."""
+        """The length penalty that a budget's last validation prefers; nothing if an unusual one was given."""
         score, training, given = self._validation.penalised, self.config.training, self.config.search
         is_last = self.step == training.num_steps and (training.planned_seconds or 0.0) >= LEAST_TO_SEARCH
         if score is None or not is_last or given.length_penalty != SearchConfig().length_penalty:

@@ -78,6 +78,14 @@ class KeptText:
         """The files that answers depend on."""
         return [file for file in (self.glossary, self.memory) if file is not None]
 
+    def unkept(self) -> Callable[[str], str]:
+        """A function that returns a text without the spans that are kept."""
+        if not (self.keep or self.keep_patterns):
+            return str
+        from allyouneed.terms.spans import KINDS, Spans
+
+        return Spans(self.keep_patterns, KINDS if self.keep else {}).without
+
     @property
     def is_wanted(self) -> bool:
         """Whether anything is to be kept."""
@@ -139,16 +147,21 @@ class TextLines:
             raise UsageError("--attributes: is for documents; add --markup html or xml")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
-    def _require_for_document(self, engine: Engine) -> None:
+    def _require_for_document(self, engine: Engine, kept: KeptText) -> None:
         wrong = [f"--{name.replace('_', '-')}" for name in _FOR_LINES if getattr(self, name)]
         if wrong := [*wrong, *([f"--engine {engine}"] if engine != "local" else [])]:
             raise UsageError(f"{wrong[0]}: is for lines, not for a document (--markup); leave it out")
+        if kept.is_wanted:
+            raise UsageError(
+                "--keep, --keep-pattern, --glossary, --memory: are for lines, not for a document (--markup); "
+                "leave them out"
+            )
 
-    def settings(self, engine: Engine = "local") -> dict[str, Any]:
+    def settings(self, engine: Engine, kept: KeptText) -> dict[str, Any]:
         """The options for the translator; an error if options contradict each other."""
         self.form()
         if self.markup:
-            self._require_for_document(engine)
+            self._require_for_document(engine, kept)
         return {
             "n_best": self.n_best or 1,
             "alignments": self.alignments,
@@ -202,19 +215,27 @@ def translate(
     from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_translator
 
-    if lines.markup and kept.is_wanted:
-        raise UsageError(
-            "--keep, --keep-pattern, --glossary, --memory: are for lines, not for a document (--markup); "
-            "leave them out"
-        )
     give_back_freed_memory()
     loading = computing.for_loading() if engine == "local" else {}
     models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
-    asked: dict[str, Any] = {**search.settings(), **lines.settings(engine), "workers": computing.workers}
-    asked |= {"batch_tokens": batch_tokens, "batch_size": batch_size}
+    asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, kept)}
+    asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
     if lines.markup:
         return translate_document(translator, lines.markup, lines.attributes, asked)
+    return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
+
+
+def _translate_lines(
+    translator: "Translator",
+    models: list[Path],
+    shortlist: Path | None,
+    asked: dict[str, Any],
+    lines: TextLines,
+    kept: KeptText,
+    engine: Engine,
+    computing: Computing,
+) -> int:
     stream: Stream = partial(_keeping(translator, kept, engine, shortlist).answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
@@ -224,7 +245,7 @@ def translate(
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
         checks = _checks(translator, asked, lines.strict, kept)
-        return _answer(lines, output, stream, checks, in_one=engine == "ray" or lines.parts is not None)
+        return _answer(lines, kept, output, stream, checks, in_one=engine == "ray" or lines.parts is not None)
 
 
 def _keeping(
@@ -256,11 +277,7 @@ def _checks(
     """The checks whose first finding is reported."""
     from allyouneed.tasks.translation.outputs import CUT
 
-    unkept: Callable[[str], str] = str
-    if kept.keep:
-        from allyouneed.terms.spans import Spans
-
-        unkept = Spans().without
+    unkept = kept.unkept()
 
     def not_prose(text: str, _: "Translation") -> str | None:
         found = not_prose_in(unkept(text))
@@ -282,17 +299,24 @@ def _checks(
 
 
 def _answer(
-    lines: TextLines, output: LineOutput, stream: "Stream", checks: "list[Check]", *, in_one: bool
+    lines: TextLines,
+    kept: KeptText,
+    output: LineOutput,
+    stream: "Stream",
+    checks: "list[Check]",
+    *,
+    in_one: bool,
 ) -> int:
     """Translate the lines that are there, again and again, or all `in_one`; return the exit code."""
     form, failures = lines.form(), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
+    unkept = kept.unkept()
     windows: Iterator[Iterable[Line]] = input_windows()
     for window in [chain.from_iterable(windows)] if in_one else windows:
         read = partial(form.read, prefix=lines.target_prefix, to=lines.to, source=lines.source)
         requests, to_answer = tee(map(read, output.wanted(window)))
         for asked, answer in zip(requests, stream(each.request for each in to_answer), strict=True):
             text = "" if isinstance(asked.request, Failure) else asked.request.text
-            if lines.strict and (found := not_prose_in(text)):
+            if lines.strict and (found := not_prose_in(unkept(text))):
                 place = f"{STANDARD_INPUT}:{asked.request.id}"
                 raise DataError(f"{place}: {found}, which is not prose; take it out, or leave out --strict")
             output.write(form.write(asked, failures.record(answer)))

@@ -5,7 +5,7 @@ import csv
 import io
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from fastapi import Request
 from starlette.responses import JSONResponse, Response
@@ -22,6 +22,7 @@ _LONGEST_NAME: Final = 1_024
 _NO_FOLDER: Final = "Not found: this server stores no glossaries; start it with --glossaries FOLDER."
 _FORMATS: Final = ("tsv", "csv")
 
+Result = TypeVar("Result")
 Read = Callable[[Request], Awaitable[Mapping[str, Any]]]
 """Reads the fields of a request."""
 
@@ -33,10 +34,11 @@ def deepl_code(code: str) -> str:
 
 def glossary_languages(direction: Direction) -> tuple[str, str]:
     """The languages that a glossary of a direction has: without regions, in small letters."""
-    source, target = (
-        deepl_code(code).partition("-")[0].lower() for code in (direction.source, direction.target)
-    )
-    return source, target
+    return _plain(direction.source), _plain(direction.target)
+
+
+def _plain(code: str) -> str:
+    return deepl_code(code).partition("-")[0].lower()
 
 
 def stored_glossary(service: Service, glossary_id: str) -> tuple[GlossaryFolder, GlossaryInfo]:
@@ -63,8 +65,9 @@ def glossary_answers(service: Service, read: Read) -> Sequence[tuple[list[str], 
 class _Endpoints:
     def __init__(self, service: Service, read: Read) -> None:
         self._service, self._read = service, read
-        direct = (each for each in service.directions if len(each.models) == 1)
-        self._pairs = list(dict.fromkeys(map(glossary_languages, direct)))
+        direct = [each for each in service.directions if len(each.models) == 1]
+        self._pairs = list(dict.fromkeys(glossary_languages(each) for each in direct if not each.languages))
+        self._of_several = [{_plain(code) for code in each.languages} for each in direct if each.languages]
 
     async def pairs(self, _: Request) -> dict[str, Any]:
         pairs = self._pairs if self._service.glossaries else []
@@ -81,7 +84,8 @@ class _Endpoints:
         fields = ("name", "source_lang", "target_lang", "entries")
         name, source, target, entries = (_text(values, field) for field in fields)
         languages = source.lower().partition("-")[0], target.lower().partition("-")[0]
-        if languages not in self._pairs:
+        is_between = any({*languages} <= codes for codes in self._of_several) and len({*languages}) == 2
+        if languages not in self._pairs and not is_between:
             raise Refusal(400, "value", "Unsupported glossary source and target language pair.")
         if len(name) > _LONGEST_NAME:
             raise Refusal(400, "value", f"Value for 'name' is longer than {_LONGEST_NAME:,} characters.")
@@ -103,14 +107,22 @@ class _Endpoints:
 
     async def delete(self, request: Request) -> Response:
         folder, info = stored_glossary(self._service, request.path_params["glossary_id"])
-        await asyncio.to_thread(folder.delete, info.glossary_id)
+        await _in_folder(folder.delete, info.glossary_id)
         return Response(status_code=204)
 
     async def entries(self, request: Request) -> Response:
         folder, info = stored_glossary(self._service, request.path_params["glossary_id"])
-        entries = await asyncio.to_thread(folder.entries, info.glossary_id)
+        entries = await _in_folder(folder.entries, info.glossary_id)
         lines = "\n".join("\t".join(entry) for entry in entries)
         return Response(lines, media_type="text/tab-separated-values")
+
+
+async def _in_folder(do: Callable[[str], Result], glossary_id: str) -> Result:
+    """Do something with the file of a glossary, which another client may just have deleted."""
+    try:
+        return await asyncio.to_thread(do, glossary_id)
+    except (DataError, DiskError, KeyError):
+        raise Refusal(404, "no_glossary", "Glossary not found.") from None
 
 
 def _shown(info: GlossaryInfo) -> dict[str, Any]:
@@ -128,11 +140,14 @@ def _pairs(entries: str, entries_format: object) -> list[tuple[str, str]]:
     if entries_format not in _FORMATS:
         raise Refusal(400, "value", "Value for 'entries_format' not supported; it is tsv or csv.")
     if entries_format == "csv":
-        rows = [row[:2] for row in csv.reader(io.StringIO(entries, newline="")) if row]
+        try:
+            rows = [row[:2] for row in csv.reader(io.StringIO(entries, newline="")) if row]
+        except csv.Error as error:
+            raise Refusal(400, "glossary", f"Invalid glossary entries provided: {error}.") from None
     else:
         rows = [line.rstrip("\r").split("\t") for line in entries.split("\n") if line.strip()]
     for number, row in enumerate(rows, start=1):
-        if len(row) != 2:
+        if len(row) != 2 or any(mark in cell.strip() for cell in row for mark in "\t\r\n"):
             message = f"Invalid glossary entries provided: entry {number} is not a source and a target."
             raise Refusal(400, "glossary", message)
     return [(source.strip(), target.strip()) for source, target in rows]

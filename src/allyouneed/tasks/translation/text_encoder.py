@@ -129,18 +129,18 @@ class TextEncoder:
 
         A term that is in no part is not required.
         """
-        sources, left = list[Source](), [*required]
+        sources, left, encode = list[Source](), [*required], self.target_tokenizer.encode
         for number, part in enumerate(divided.parts):
             begun = [*self.begin, *(prefix if number == divided.first else ())]
-            if terms := self._taken_out(part, left):
+            if terms := [term for term in self._taken_out(part, left) if any(map(encode, term.forms))]:
                 if not self._takes_prefixes:
                     raise DataError("terms cannot be required with a shortlist; leave out one")
-                encode = self.target_tokenizer.encode
                 terms.sort(key=lambda term: term.before is not None)
-                forms = [[*map(encode, term.forms)] for term in terms]
+                forms = [[*filter(None, map(encode, term.forms))] for term in terms]
                 before, place = terms[-1].before, None
                 if before is not None:
-                    begun = [*self.begin, *encode(before)]
+                    placed = [*self.begin, *encode(before)]
+                    begun = placed if placed[: len(begun)] == begun else begun  # not before a given prefix
                     place = len(begun)
                 phrases = RequiredPhrases(forms, self._continuing, place)
                 sources.append(Source(part.ids, begun, len(self.begin), phrases))
