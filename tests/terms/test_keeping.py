@@ -179,7 +179,7 @@ def test_a_request_for_another_language_than_the_glossary_s_is_a_failure(transla
 def test_the_searches_for_many_spans_are_few(translator: Translator) -> None:
     text = "moon " + " sun ".join(f"{{a{number}}}" for number in range(40)) + " bear"
     attempts = Kept(Spans()).attempts(text)
-    found, num_attempts = [replace(translator.translate(["moon"])[0], alignment=())], 1
+    found, num_attempts = [replace(translator.translate(["moon"])[0], alignment=[])], 1
     step = next_step(attempts, None)
     while isinstance(step, Attempt):
         step, num_attempts = next_step(attempts, found), num_attempts + 1
