@@ -1,7 +1,6 @@
 """Signs of an accelerator, for those who need not import PyTorch where there is none."""
 
 import importlib.metadata
-import importlib.util
 import platform
 import sys
 from pathlib import Path
@@ -13,13 +12,6 @@ _DEVICE_OF_WSL = "/dev/dxg"
 
 threads_when_loaded: list[int] = []
 """The last one, if any, is PyTorch's number of threads once `hardware.devices` has loaded it."""
-
-
-def has_pytorch() -> bool:
-    """Whether PyTorch is installed."""
-    if "torch" in sys.modules:
-        return sys.modules["torch"] is not None
-    return importlib.util.find_spec("torch") is not None
 
 
 def may_have_accelerator() -> bool:
