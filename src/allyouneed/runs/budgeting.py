@@ -91,7 +91,7 @@ class Budget:
         own_share = 1 - tried.training.replay_share
         choices = _Choices(self.seconds, prepared, device, num_processes, say, self.settings, own_share)
         pace = choices.pace(tried)
-        sized = tried if self.begun else choices.sized(pace)
+        sized = tried if self.begun else choices.sized(pace).with_settings(self.settings)
         return choices.recipe(choices.fastest(sized, pace)).with_settings(self.settings)
 
     @property
