@@ -1,6 +1,7 @@
 """A model that translates between any two languages is served in all directions, by any code of each."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -95,6 +96,25 @@ def test_texts_are_translated_in_the_direction_that_is_asked_for(
         assert found["translatedText"] == expected
         own = client.post("/api/translate", json={"text": text, "source": source, "target": target}).json()
         assert own["results"][0]["translations"][0]["text"] == expected
+
+
+def test_a_glossary_may_be_of_any_two_of_its_languages(models: list[ServedModel], tmp_path: Path) -> None:
+    settings = replace(SETTINGS, glossaries=tmp_path)
+    fields = {"name": "terms", "entries": "moon\tMondschein", "entries_format": "tsv"}
+    with (
+        serving(models, DECODING, settings) as service,
+        running(create_app(service, settings)) as url,
+        httpx.Client(base_url=url, timeout=PATIENCE_SECONDS) as client,
+    ):
+        made = client.post("/v2/glossaries", json={**fields, "source_lang": "fr", "target_lang": "de"})
+        assert made.status_code == 201, made.text
+        asked = {"text": ["the moon"], "source_lang": "FR", "target_lang": "DE"}
+        found = client.post("/v2/translate", json={**asked, "glossary_id": made.json()["glossary_id"]})
+        assert "Mondschein" in found.json()["translations"][0]["text"]
+        for wrong in (("fr", "fr"), ("fr", "es")):
+            pair = dict(zip(("source_lang", "target_lang"), wrong, strict=True))
+            assert client.post("/v2/glossaries", json=fields | pair).status_code == 400
+        assert client.get("/v2/glossary-language-pairs").json() == {"supported_languages": []}
 
 
 def test_the_protocols_list_its_languages_once(client: httpx.Client) -> None:

@@ -18,6 +18,7 @@ from allyouneed.serve.protocols.deepl_glossaries import (
     deepl_code,
     glossary_answers,
     glossary_languages,
+    in_folder,
     stored_glossary,
 )
 from allyouneed.serve.protocols.protocol import (
@@ -282,7 +283,7 @@ class _Endpoints:
         languages = info.source_lang, info.target_lang
         if any(glossary_languages(each) != languages or len(each.models) != 1 for each in directions):
             raise Refusal(400, "glossary", "The glossary is not of this source and target language.")
-        return await asyncio.to_thread(folder.glossary, info.glossary_id)
+        return await in_folder(folder.glossary, info.glossary_id)
 
     async def languages(self, request: Request) -> list[dict[str, Any]]:
         kind = (await read_values(request)).get("type", "source")

@@ -107,17 +107,17 @@ class _Endpoints:
 
     async def delete(self, request: Request) -> Response:
         folder, info = stored_glossary(self._service, request.path_params["glossary_id"])
-        await _in_folder(folder.delete, info.glossary_id)
+        await in_folder(folder.delete, info.glossary_id)
         return Response(status_code=204)
 
     async def entries(self, request: Request) -> Response:
         folder, info = stored_glossary(self._service, request.path_params["glossary_id"])
-        entries = await _in_folder(folder.entries, info.glossary_id)
+        entries = await in_folder(folder.entries, info.glossary_id)
         lines = "\n".join("\t".join(entry) for entry in entries)
         return Response(lines, media_type="text/tab-separated-values")
 
 
-async def _in_folder(do: Callable[[str], Result], glossary_id: str) -> Result:
+async def in_folder(do: Callable[[str], Result], glossary_id: str) -> Result:
     """Do something with the file of a glossary, which another client may just have deleted."""
     try:
         return await asyncio.to_thread(do, glossary_id)
