@@ -137,7 +137,7 @@ class NativeEngine(Engine):
         of_sources: tuple[Int64[np.ndarray, " targets"], Int32[np.ndarray, " targets"]],
         watched: int | None = None,
     ) -> Float32[np.ndarray, "target_tokens width"]:
-        """What `PackedStack` returns for all tokens of given targets, which have end symbols.
+        """Decode all tokens of given targets, which have end symbols, to what `PackedStack` returns.
 
         `of_sources` are the first row of each target's source in the memory, and the number of its rows.
         """

@@ -37,7 +37,7 @@ class Document:
         self._pieces: list[str | Paragraph] = []
         self._builder = ParagraphBuilder(keeps_lines=dialect.keeps_lines)
         self._kept: tuple[list[str], list[str]] | None = None
-        """What is there so far of an element in a sentence that stays as it is: all of it, and its text."""
+        """The parts so far of an element in a sentence that stays as it is, and of its text."""
         self._is_silent = False
         self._open = [_Element("", is_translated=True)]
         self._num_open: Counter[str] = Counter()
@@ -165,7 +165,7 @@ class Passages:
     def __init__(self, texts: Sequence[str], dialect: Dialect | None) -> None:
         self._documents = [Document(text, dialect) for text in texts] if dialect else None
         self.parts = [[MarkedText(text, [])] for text in texts]
-        """What is translated of each text."""
+        """Each text's parts that are translated."""
         if self._documents:
             self.parts = [document.texts for document in self._documents]
 

@@ -185,7 +185,7 @@ class _Steps:
 
     @cached_property
     def _plan(self) -> dict[str, Any]:
-        """What the run was begun with, and of each text the number of lines to translate, and the seconds."""
+        """The beginning of the run, and the number of lines of each text to translate, with the seconds."""
         if (file := self._folder / "plan.json").is_file():
             return dict(read_json(file, "plan"))
         return {"budget": _as_json(self.budget), "chosen": {}}

@@ -168,9 +168,8 @@ class Service:
         if not direction.models:
             return unchanged(text, "").translations
         [*before, name] = direction.models
-        last = self._translator(
-            name, direction
-        )  # once: the model may be replaced meanwhile, by one with other ids
+        # Once, as the model may be replaced meanwhile, by one with other ids.
+        last = self._translator(name, direction)
 
         async def seek(when_queued: WhenQueued) -> list[TranslatedText]:
             steps = await self._steps(before, text, options, when_queued)

@@ -57,7 +57,7 @@ class RequiredTerm(NamedTuple):
     source: str
     """The part, as the text has it."""
     forms: tuple[str, ...]
-    """What it may be translated as: the translation has one of them, as whole words."""
+    """Its translations, of which the whole has one, as whole words."""
     before: str | None = None
     """Beginning of the translation, of whole words, behind which the term stands; None if that is open."""
 

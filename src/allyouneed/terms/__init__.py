@@ -1,1 +1,1 @@
-"""What translations must keep: spans that are not translated, terms of a glossary, a translation memory."""
+"""Given parts of translations: spans that stay, terms of a glossary, texts of a translation memory."""

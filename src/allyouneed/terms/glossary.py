@@ -14,8 +14,9 @@ from allyouneed.tasks.requests import RequiredTerm
 
 MOST_ENTRIES: Final = 100_000
 MOST_CHARACTERS: Final = 1_024
-MOST_WORDS: Final = 64
 """Maximum number of characters of a term or a form."""
+MOST_WORDS: Final = 64
+"""Maximum number of words and signs of a term."""
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _FORMAT: Final = "write SOURCE TAB TARGET, with other forms of the target behind |, and perhaps TAB NOTE"
 

@@ -141,7 +141,7 @@ def _sentences_of_lines(text: str, language: str) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class Kept:
-    """What translations must have: the spans of a text as they are, and the terms of a glossary.
+    """Requirements on translations: they have the spans of a text as they are, and the terms of a glossary.
 
     A text that the memory has gets its translation from there.
     """

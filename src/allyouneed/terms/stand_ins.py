@@ -24,7 +24,7 @@ class Masked:
     spans: dict[str, str]
     """Stand-in -> the span, in the order of the text."""
     before: str = ""
-    """What was before the text, and stays as it is."""
+    """Spans and white space before the text, which stay as they are."""
     after: str = ""
 
     @classmethod

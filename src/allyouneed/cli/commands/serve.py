@@ -64,7 +64,7 @@ class Limits:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class KeptTexts:
-    """What translations must keep."""
+    """Spans and terms whose translations are given."""
 
     keep: bool = False
     """Leave placeholders, addresses, code, hashtags, amounts with units and emoji as they are."""
@@ -130,7 +130,7 @@ def serve(
         direction: Languages of a translation model, en-de=MODEL or en-pt_BR=MODEL; may be repeated.
         access: Who may connect.
         limits: How much clients may ask for.
-        kept: What translations must keep.
+        kept: Spans and terms whose translations are given.
         computation: How the models compute.
         log_format: Format of the log on standard error: text or json.
         config: TOML file of options.

@@ -61,7 +61,7 @@ _FOR_LINES = (
 @Parameter(name="*")
 @dataclass(frozen=True)
 class KeptText:
-    """What translations must keep."""
+    """Spans, terms and whole texts whose translations are given."""
 
     keep: bool = False
     """Leave placeholders, addresses, code, hashtags, amounts with units and emoji as they are, each exactly
@@ -206,7 +206,7 @@ def translate(
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
         search: Search settings; by default the model's own.
         lines: Format of input and output lines.
-        kept: What translations must keep.
+        kept: Spans, terms and whole texts whose translations are given.
         batch_tokens: Maximum source tokens per batch, times beams or samples; default 8,192, on a GPU more.
         batch_size: Maximum lines per batch.
         shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
@@ -236,6 +236,7 @@ def _translate_lines(
     engine: Engine,
     computing: Computing,
 ) -> int:
+    """Translate the lines of standard input as `asked`; return the exit code."""
     stream: Stream = partial(_keeping(translator, kept, engine, shortlist).answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
@@ -244,8 +245,9 @@ def _translate_lines(
         output = stack.enter_context(_output(lines, request))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
-        checks = _checks(translator, asked, lines.strict, kept)
-        return _answer(lines, kept, output, stream, checks, in_one=engine == "ray" or lines.parts is not None)
+        in_one, unkept = engine == "ray" or lines.parts is not None, kept.unkept()
+        checks = _checks(translator, asked, lines.strict, unkept)
+        return _answer(lines, unkept, output, stream, checks, in_one=in_one)
 
 
 def _keeping(
@@ -272,12 +274,10 @@ def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | No
 
 
 def _checks(
-    translator: "Translator", asked: Mapping[str, Any], strict: bool, kept: KeptText
+    translator: "Translator", asked: Mapping[str, Any], strict: bool, unkept: Callable[[str], str]
 ) -> "list[Check]":
-    """The checks whose first finding is reported."""
+    """The checks whose first finding is reported; prose is what `unkept` leaves of a text."""
     from allyouneed.tasks.translation.outputs import CUT
-
-    unkept = kept.unkept()
 
     def not_prose(text: str, _: "Translation") -> str | None:
         found = not_prose_in(unkept(text))
@@ -300,7 +300,7 @@ def _checks(
 
 def _answer(
     lines: TextLines,
-    kept: KeptText,
+    unkept: Callable[[str], str],
     output: LineOutput,
     stream: "Stream",
     checks: "list[Check]",
@@ -309,7 +309,6 @@ def _answer(
 ) -> int:
     """Translate the lines that are there, again and again, or all `in_one`; return the exit code."""
     form, failures = lines.form(), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
-    unkept = kept.unkept()
     windows: Iterator[Iterable[Line]] = input_windows()
     for window in [chain.from_iterable(windows)] if in_one else windows:
         read = partial(form.read, prefix=lines.target_prefix, to=lines.to, source=lines.source)
