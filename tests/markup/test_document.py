@@ -133,8 +133,10 @@ def test_another_parser_finds_the_same_tags_and_text_in_the_result(document: str
     before, after = Outline(document), Outline(upper(document))
     assert sorted(after.tags) == sorted(before.tags)  # those within a word are beside it now
     of_both = (html.unescape(each.text).upper() for each in (before, after))
-    first, second = (sorted("".join(text.split())) for text in of_both)
-    assert first == second  # what is kept within a word is beside it now, too
+    first, second = ("".join(text.split()) for text in of_both)
+    assert sorted(first) == sorted(second)
+    if "<code>" not in document and "translate=no" not in document:  # which move out of words
+        assert first == second
 
 
 @given(st.text(alphabet="<>/!-='\" \nabp&;"))
