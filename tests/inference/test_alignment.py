@@ -11,8 +11,16 @@ from tests.kernels import require_kernels
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
-from allyouneed.inference.alignment import align, align_words, alignment_heads, coverage_penalty
+from allyouneed.inference import alignment
+from allyouneed.inference.alignment import (
+    align,
+    align_words,
+    alignment_heads,
+    coverage_penalty,
+    looking_back,
+)
 from allyouneed.inference.attention_weights import capture_attention
+from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
@@ -21,6 +29,7 @@ from allyouneed.inference.source_attention import SourceAttention
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.model.transformer import Transformer
 from allyouneed.native.library import FORMS
+from allyouneed.symbols import END
 
 SOURCE = [5, 6, 7, 8]
 TARGETS = [[9, 10], [4, 4, 9, 5, 6], []]
@@ -167,9 +176,34 @@ def test_the_kernels_compute_the_weights_of_pytorch(tiny_model: Any, settings: d
     for layer, head in ((None, None), (1, 2), (settings["num_layers"], None)):
         heads = alignment_heads(model.config, layer, head)
         expected = SourceAttention(model, *heads)(SOURCE, TARGETS)
-        found = NativeEngine(model).source_attention(*heads, SOURCE, TARGETS)
+        found = NativeEngine(model).source_attention(*heads, [SOURCE], [TARGETS])[0]
         for weights, others in zip(found, expected, strict=True):
             assert weights == pytest.approx(others, abs=1e-5)
+
+
+def test_sources_together_have_the_weights_of_each_alone(tiny_model: Any) -> None:
+    require_kernels()
+    engine = NativeEngine(tiny_model(num_layers=3).eval())
+    sources, targets = [SOURCE, [7], [5, 6, 8, 9, 4]], [TARGETS, [[6]], [[4, 4], [5, 6, 7]]]
+    for layer in (0, 2):
+        together = engine.source_attention(layer, slice(None), sources, targets)
+        for source, its, found in zip(sources, targets, together, strict=True):
+            [alone] = engine.source_attention(layer, slice(None), [source], [its])
+            assert len(found) == len(alone) == len(its)
+            assert all(np.array_equal(one, other) for one, other in zip(found, alone, strict=True))
+
+
+def test_hypotheses_are_aligned_in_parts_and_those_of_no_output_are_left(
+    tiny_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_kernels()
+    engine = NativeEngine(tiny_model().eval())
+    look_back = looking_back(engine, SearchConfig(alignments=True), 1)
+    ended = [([*SOURCE, END], [Hypothesis([5, 6], 0.0)]), ([7, END], []), ([5, END], [Hypothesis([8], 0.0)])]
+    whole = look_back(ended)
+    monkeypatch.setattr(alignment, "_MOST_TOKENS", 1)
+    assert look_back(ended) == whole
+    assert [[len(each.alignment) for each in its] for its in whole] == [[len(SOURCE)], [], [1]]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -324,10 +324,10 @@ def test_work_of_several_sources_has_one_result(engine: Engine) -> None:
 def test_work_fails_with_the_first_of_its_searches_or_in_the_end(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(self: SearchPlan, request: SearchRequest, found: list[Hypothesis]) -> list[Hypothesis]:
-        if request.source[0] == 5:
+    def fail(self: SearchPlan, ended: list[tuple[SearchRequest, list[Hypothesis]]]) -> list[list[Hypothesis]]:
+        if any(request.source[0] == 5 for request, _ in ended):
             raise OSError("broken")
-        return found
+        return [found for _, found in ended]
 
     monkeypatch.setattr(SearchPlan, "finished", fail)
     with Scheduler(Batching(size=1)).start() as scheduler:

@@ -1,6 +1,6 @@
 """Word alignments and the coverage penalty of finished hypotheses, from the attention to the source."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -16,16 +16,25 @@ from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.native.arrays import Float32
 
 if TYPE_CHECKING:
+    from allyouneed.inference.source_attention import SourceAttention
     from allyouneed.model.transformer import Transformer
 
 AttentionToSource = Callable[
-    [Sequence[int], Sequence[Sequence[int]]], list[Float32[np.ndarray, "written source_len"]]
+    [Sequence[Sequence[int]], Sequence[Sequence[Sequence[int]]]],
+    list[list[Float32[np.ndarray, "written source_len"]]],
 ]
-"""Computes the attention of targets to their source: a row per token and end symbol, a column per token.
+"""Computes, for each source, the attention of its targets to it: a row per token and end symbol, a column per
+token.
 
-The column of the source's end symbol is left out, so rows sum to less than 1. Source and targets have no end
-symbols.
+The column of the source's end symbol is left out, so rows sum to less than 1. Sources and targets have no end
+symbols. Each source has at least one target.
 """
+
+Finished = tuple[Sequence[int], list[Hypothesis]]
+"""A source, with its end symbol, and its finished hypotheses."""
+
+_MOST_TOKENS = 8_192
+"""Number of tokens whose attention is computed together."""
 
 Links = list[tuple[int, int]]
 """Aligned positions (source, target), from 0, ascending."""
@@ -52,14 +61,14 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
 
 def looking_back(
     engine: Engine, config: SearchConfig, n_best: int
-) -> Callable[[Sequence[int], list[Hypothesis]], list[Hypothesis]]:
+) -> Callable[[Sequence[Finished]], list[list[Hypothesis]]]:
     """Make the function that adds alignments and coverage penalties to finished hypotheses.
 
     The engine is ready when the function is called; the attention of several models is averaged.
 
     Returns:
-        A function of a source, with its end symbol, and its hypotheses. It returns the `n_best` by score with
-        coverage penalty, with their alignments. If neither is requested, it returns them unchanged.
+        A function of sources and their hypotheses. It returns, for each, the `n_best` by score with coverage
+        penalty, with their alignments. If neither is requested, it returns them unchanged.
 
     Raises:
         UsageError: A model has no such layer or head, or alignments or a coverage penalty are requested of
@@ -69,12 +78,22 @@ def looking_back(
     if not (config.alignments or config.coverage_penalty):
         if layer or head:
             alignment_heads(engine.config, layer, head)
-        return lambda source, found: found
+        return lambda ended: [found for _, found in ended]
     attentions = _attentions(engine, layer, head)
 
-    def look_back(source: Sequence[int], found: list[Hypothesis]) -> list[Hypothesis]:
-        targets = [hypothesis.ids for hypothesis in found]
-        of_models = [attention(source[:-1], targets) for attention in attentions if targets]
+    def look_back(ended: Sequence[Finished]) -> list[list[Hypothesis]]:
+        return [found for part in _in_parts(ended) for found in look_back_together(part)]
+
+    def look_back_together(ended: Sequence[Finished]) -> Iterator[list[Hypothesis]]:
+        sources = [source[:-1] for source, found in ended if found]
+        targets = [[hypothesis.ids for hypothesis in found] for _, found in ended if found]
+        of_models = [attention(sources, targets) for attention in attentions if targets]
+        weights = zip(*of_models, strict=True)
+        return (with_attention(found, next(weights)) if found else found for _, found in ended)
+
+    def with_attention(
+        found: list[Hypothesis], of_models: Sequence[Sequence[Float32[np.ndarray, "written source_len"]]]
+    ) -> list[Hypothesis]:
         weights = [np.stack(of_target).mean(axis=0) for of_target in zip(*of_models, strict=True)]
         scored = [
             replace(
@@ -105,8 +124,28 @@ def _attentions(engine: Engine, layer: int | None, head: int | None) -> list[Att
         from allyouneed.inference.source_attention import SourceAttention
 
         for model in cast("Sequence[Transformer]", member.models):
-            found.append(SourceAttention(model, *alignment_heads(model.config, layer, head)))
+            attention = SourceAttention(model, *alignment_heads(model.config, layer, head))
+            found.append(partial(_one_by_one, attention))
     return found
+
+
+def _one_by_one(
+    attention: "SourceAttention", sources: Sequence[Sequence[int]], targets: Sequence[Sequence[Sequence[int]]]
+) -> list[list[Float32[np.ndarray, "written source_len"]]]:
+    return [attention(source, its) for source, its in zip(sources, targets, strict=True)]
+
+
+def _in_parts(ended: Sequence[Finished]) -> Iterator[list[Finished]]:
+    """Sources and their hypotheses in parts of so many tokens, as memory grows with them."""
+    part, num = list[Finished](), 0
+    for each in ended:
+        num += len(each[0]) + sum(len(hypothesis.ids) for hypothesis in each[1])
+        part.append(each)
+        if num > _MOST_TOKENS:
+            yield part
+            part, num = [], 0
+    if part:
+        yield part
 
 
 def coverage_penalty(weights: Float32[np.ndarray, "written source_len"], beta: float) -> float:

@@ -6,7 +6,7 @@ sentence has the same bits in any batch and with any number of threads.
 
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -155,32 +155,45 @@ class NativeEngine(Engine):
         )
 
     def source_attention(
-        self, layer: int, heads: slice, source: Sequence[int], targets: Sequence[Sequence[int]]
-    ) -> list[Float32[np.ndarray, "written source_len"]]:
+        self,
+        layer: int,
+        heads: slice,
+        sources: Sequence[Sequence[int]],
+        targets: Sequence[Sequence[Sequence[int]]],
+    ) -> list[list[Float32[np.ndarray, "written source_len"]]]:
         """The mean attention of heads of a decoder layer, from 0; an `alignment.AttentionToSource`."""
-        [read] = sources = self.read_of([[*source, END]])
-        memory, encoded = KeysValues(self.cross_heads, self.decoder.num_layers), self.encode(sources)
+        read = self.read_of([[*source, END] for source in sources])
+        memory, encoded = KeysValues(self.cross_heads, self.decoder.num_layers), self.encode(read)
         self.remember(encoded, memory, layer)
+        num_targets, counts = _lengths(targets), _lengths(read)
         # An output cut at the last learned position has none for the next step, whose row is then zero.
-        ended = [[*target, END][: self.max_positions] for target in targets]
-        rows = np.zeros(len(ended), np.int64), np.full(len(ended), len(read), np.int32)
+        ended = [[*target, END][: self.max_positions] for each in targets for target in each]
+        rows = _starts(counts).repeat(num_targets), counts.repeat(num_targets)
         queries = self._decode_given(ended, memory, rows, layer)
-        weights = self._weights(queries, encoded, layer)[heads].mean(axis=0)[:, : len(source)]
-        found = np.split(weights, np.cumsum(_lengths(ended))[:-1])
+        keys = self._cross_key_values[layer](encoded)
+        of_sources = np.split(keys, np.cumsum(counts)[:-1])
+        of_targets = iter(np.split(queries, np.cumsum(_lengths(ended))[:-1]))
+
+        def attention(
+            source: Sequence[int], own_keys: NDArray[np.float32], target: Sequence[int]
+        ) -> NDArray[np.float32]:
+            of_heads = self._weights(next(of_targets), own_keys)[heads, :, : len(source)]
+            weights = of_heads.mean(axis=0)
+            return np.pad(weights, ((0, len(target) + 1 - len(weights)), (0, 0)))
+
         return [
-            np.pad(of_target, ((0, len(target) + 1 - len(of_target)), (0, 0)))
-            for of_target, target in zip(found, targets, strict=True)
+            [attention(source, own_keys, target) for target in its]
+            for source, own_keys, its in zip(sources, of_sources, targets, strict=True)
         ]
 
     def _weights(
         self,
         queries: Float32[np.ndarray, "target_tokens heads_d_k"],
-        encoded: Float32[np.ndarray, "source_tokens d_model"],
-        layer: int,
+        keys_values: Float32[np.ndarray, "source_tokens heads_width"],
     ) -> Float32[np.ndarray, "heads target_tokens source_tokens"]:
-        """The weights of a decoder layer's cross-attention (paper 3.2.1), computed with NumPy."""
+        """The weights of cross-attention to a source (paper 3.2.1), computed with NumPy."""
         num_heads, (d_k, _) = self.config.num_heads, self.config.head_widths
-        keys = self._cross_key_values[layer](encoded)[:, : num_heads * d_k]
+        keys = keys_values[:, : num_heads * d_k]
         of_heads = (each.reshape(-1, num_heads, d_k).swapaxes(0, 1) for each in (queries, keys))
         query, key = of_heads  # (heads, tokens, d_k)
         scores = query @ key.swapaxes(1, 2) / np.float32(math.sqrt(d_k))
@@ -354,7 +367,7 @@ def _of_sentences(
     return Rows(_all_rows(num_rows), *repeated, _GROUP, positions)
 
 
-def _lengths(sequences: Sequence[Sequence[int]]) -> NDArray[np.int32]:
+def _lengths(sequences: Sequence[Sized]) -> NDArray[np.int32]:
     return np.array([len(ids) for ids in sequences], np.int32)
 
 

@@ -395,13 +395,12 @@ class _Batch:
         ended = list[_Ticket]()
         if not self.tickets:
             return ended
-        for request, found in self._search.step():
-            if ticket := self.tickets.get(request.key):
-                ticket.found = self._plan.finished(request, found)
-                ended.append(ticket)
-        for ticket in ended:  # only now, so that an error in `finished` reaches all of them
-            del self.tickets[ticket.request.key]
-            ticket.tell(ticket.found[0].ids, is_all=True)
+        searched = [each for each in self._search.step() if each[0].key in self.tickets]
+        for (request, _), found in zip(searched, self._plan.finished(searched), strict=True):
+            done = self.tickets.pop(request.key)  # only now, so that an error in `finished` reaches all
+            done.found = found
+            ended.append(done)
+            done.tell(found[0].ids, is_all=True)
         for place, sentence in enumerate(self._search.sentences):
             ticket = self.tickets.get(sentence.key)
             if ticket is not None and ticket.job.watch is not None:

@@ -84,9 +84,10 @@ class SearchPlan:
         longest = max(longest, len(prefix) + 1)
         return SearchRequest(key, [*source, END], longest, prefix, num_given, sample, required)
 
-    def finished(self, request: SearchRequest, found: list[Hypothesis]) -> list[Hypothesis]:
-        """The final hypotheses of a request, at least one, with alignments and coverage penalties."""
-        return self._look_back(request.source, found) or [Hypothesis([], NOTHING)]
+    def finished(self, ended: Sequence[tuple[SearchRequest, list[Hypothesis]]]) -> list[list[Hypothesis]]:
+        """The final hypotheses of requests, at least one each, with alignments and coverage penalties."""
+        found = self._look_back([(request.source, its) for request, its in ended])
+        return [its or [Hypothesis([], NOTHING)] for its in found]
 
     def without_search(self) -> list[Hypothesis]:
         """The hypotheses of an empty source."""
