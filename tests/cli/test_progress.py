@@ -34,6 +34,22 @@ def test_a_line_comes_at_most_every_interval_and_tells_rate_and_time_left(
     ]
 
 
+def test_the_total_may_change(capsys: pytest.CaptureFixture[str], run_on_terminal: RunOnTerminal) -> None:
+    clock = Clock()
+    lines = ProgressLines(100, "updates", "train", every_seconds=30, clock=clock)
+    lines.expect(80)
+    clock.now += 30
+    lines.advance(20)
+    assert "20/80 updates (25%)" in capsys.readouterr().err
+    program = (
+        "from allyouneed.cli.progress import progress\n"
+        "with progress(100, unit='updates', description='train') as shown:\n"
+        "    shown.expect(80)\n"
+        "    shown.advance(20)\n"
+    )
+    assert "20/80" in run_on_terminal(program, COLUMNS="140")[1]
+
+
 def test_the_rate_is_that_of_the_last_ten_minutes(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     lines = ProgressLines(10_000, "updates", "train", clock=clock)

@@ -87,6 +87,12 @@ with contextlib.ExitStack() as stack:
 """
 
 
+def test_the_bar_follows_an_end_that_is_moved(run_on_terminal: RunOnTerminal) -> None:
+    moved = REPORT.replace('"text": "out of memory"', '"text": "slower", "num_steps": 250')
+    _, shown = run_on_terminal(moved.format(figures={}), NO_COLOR="1", COLUMNS="140")
+    assert "150/250" in shown
+
+
 @pytest.mark.parametrize(
     ("figures", "remark"),
     [

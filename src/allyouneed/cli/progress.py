@@ -93,6 +93,10 @@ class ProgressLines:
         """Report that an earlier process did `count` units, which say nothing about the speed of this one."""
         self._done_before += count
 
+    def expect(self, total: int) -> None:
+        """Report that there are this many units in all."""
+        self._total = total
+
     def advance(self, count: int = 1, remark: str = "") -> None:
         """Report that `count` more units are done, with a status (`loss 3.21, 11,200 tokens/s`)."""
         self._done += count
@@ -122,6 +126,9 @@ class _ProgressBar:
 
     def skip(self, count: int) -> None:
         self._bar.tasks[0].completed += count  # `update` would count it as speed
+
+    def expect(self, total: int) -> None:
+        self._bar.update(self._task, total=total)
 
     def advance(self, count: int = 1, remark: str = "") -> None:
         self._bar.update(self._task, advance=count)

@@ -70,6 +70,8 @@ class RunReporter:
                 notice(_described(event))
             case "notice":
                 notice(f"{self._run}: {event['text']}")
+                if "num_steps" in event and self._bar is not None and self._counted == "step":
+                    self._bar.expect(event["num_steps"])
             case "checkpoint":
                 self._draw()
 

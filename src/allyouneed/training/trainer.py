@@ -317,7 +317,8 @@ class Trainer:
         pace, rate = ("slower", "faster") if end < before.num_steps else ("faster", "more slowly")
         self._notice(
             f"{pace} than planned: the run ends after {end:,} updates instead of {before.num_steps:,}, "
-            f"and the learning rate falls {rate}"
+            f"and the learning rate falls {rate}",
+            num_steps=end,
         )
 
     def _take(self, **sections: Mapping[str, Any]) -> None:
@@ -369,9 +370,9 @@ class Trainer:
     def _planned(self, step: int) -> PlannedBatch:
         return next(self.schedule.batches_from(step - 1))
 
-    def _notice(self, text: str) -> None:
+    def _notice(self, text: str, **fields: int) -> None:
         if self.processes.is_first:
-            self._write("notice", step=self.step, text=text)
+            self._write("notice", step=self.step, text=text, **fields)
         else:
             say(f"allyouneed: process {self.processes.rank}: {text}")
 

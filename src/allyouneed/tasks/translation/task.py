@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from allyouneed.training.meters import Validation
 
 _MOST_SEARCHED = 1_000
-"""Number of sentences by which length penalties are compared."""
+"""Number of sentences by which length penalties are compared, if there are twice as many or more."""
 
 
 def evaluate(
@@ -163,7 +163,7 @@ def _validation(
         return scores(model, config.greedy())
 
     def penalised(model: "EncoderDecoder", length_penalty: float) -> float:
-        every = -(-len(sources) // _MOST_SEARCHED)
+        every = max(1, len(sources) // _MOST_SEARCHED)
         return scores(model, config.replace(search={"length_penalty": length_penalty}), every)["bleu"]
 
     others = {bleu_of(each).__name__: each.why_not_words for each in tokens.values() if each != WORDS}
