@@ -709,9 +709,9 @@ ARGOS: dict[str, tuple[Callable[[zipfile.ZipFile], Any], str]] = {
     ),
     "a file in place of the model": (
         empty("m/metadata.json", "m/model"),
-        "has no sentencepiece.model",
+        "has no model/model.bin",
     ),
-    "no model": (empty("m/metadata.json"), "has no sentencepiece.model"),
+    "no model": (empty("m/metadata.json"), "has no model/model.bin"),
 }
 
 

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from allyouneed.data.tokenizer import SYMBOL, Tokenizer, surrogate_errors
+from allyouneed.data.tokenizer import SYMBOL, Tokenizer, require_pieces, surrogate_errors
 from allyouneed.errors import UsageError
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, UNKNOWN
@@ -73,7 +73,7 @@ class SentencePieceTokenizer(Tokenizer):
                 for number in range(processor.get_piece_size())
                 if not _is_special(processor, number)
             ]
-        _check_pieces(pieces)
+        require_pieces(pieces)
         return cls(model, processor, pieces)
 
     @staticmethod
@@ -260,17 +260,6 @@ def _processor(model: bytes) -> "SentencePieceProcessor":
 def _is_special(processor: "SentencePieceProcessor", number: int) -> bool:
     """Whether a piece of the library stands for no text."""
     return bool(processor.is_unknown(number) or processor.is_control(number) or processor.is_unused(number))
-
-
-def _check_pieces(pieces: object) -> None:
-    if not isinstance(pieces, list | tuple) or not all(isinstance(piece, str) for piece in pieces):
-        raise ValueError("its pieces are no strings")
-    if not 0 < len(pieces) <= MAX_ENTRIES - len(CONTROL_SYMBOLS):
-        raise ValueError(f"it has {len(pieces):,} pieces")
-    if "" in pieces or len(set(pieces)) < len(pieces) or not set(CONTROL_SYMBOLS).isdisjoint(pieces):
-        raise ValueError("a piece is empty, occurs twice, or is the name of a control symbol")
-    if any("\ud800" <= character <= "\udfff" for character in "".join(pieces)):
-        raise ValueError("a piece is not valid Unicode")
 
 
 def _noting_errors(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:

@@ -36,13 +36,16 @@ from allyouneed.data.words import characters_of_bytes, words_of_bytes
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.language_codes import closest_code, listed
 from allyouneed.storage import publish
-from allyouneed.symbols import CONTROL_SYMBOLS, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, UNKNOWN
 
 FIRST_BYTE: Final = len(CONTROL_SYMBOLS)
 SMALLEST_VOCABULARY: Final = FIRST_BYTE + 256
 """Control symbols and bytes; the id of byte b is `FIRST_BYTE + b` in every vocabulary."""
 
-_OTHER_KINDS = {"sentencepiece": "allyouneed.data.sentencepiece_tokenizer:SentencePieceTokenizer"}
+_OTHER_KINDS = {
+    "sentencepiece": "allyouneed.data.sentencepiece_tokenizer:SentencePieceTokenizer",
+    "moses_bpe": "allyouneed.data.moses_bpe_tokenizer:MosesBpeTokenizer",
+}
 """Kind that a file names -> subclass that reads it, imported when it is needed."""
 
 SYMBOL: Final = re.compile(r"(>>[^\s<>]+<<)\s*")
@@ -316,6 +319,23 @@ def _in_print(character: str) -> str:
     if character.isprintable():
         return character
     return "".join(f"<0x{byte:02X}>" for byte in character.encode(errors="surrogateescape"))
+
+
+def require_pieces(pieces: object) -> None:
+    """Raise ValueError if a vocabulary is not usable; says why."""
+    if not isinstance(pieces, list | tuple) or not all(isinstance(piece, str) for piece in pieces):
+        raise ValueError("its pieces are no strings")
+    if not 0 < len(pieces) <= MAX_ENTRIES - len(CONTROL_SYMBOLS):
+        raise ValueError(f"it has {len(pieces):,} pieces")
+    if "" in pieces or len(set(pieces)) < len(pieces) or not set(CONTROL_SYMBOLS).isdisjoint(pieces):
+        raise ValueError("a piece is empty, occurs twice, or is the name of a control symbol")
+    require_unicode("".join(pieces))
+
+
+def require_unicode(text: str) -> None:
+    """Raise ValueError if a text has half a surrogate pair."""
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("a piece is not valid Unicode")
 
 
 def split_symbol(text: str, symbols: Container[str]) -> tuple[str, str]:

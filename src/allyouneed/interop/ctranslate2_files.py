@@ -11,7 +11,15 @@ import numpy as np
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError
-from allyouneed.interop.foreign import BFLOAT16, Array, Order, Vocabularies, as_float32, sentencepiece_of
+from allyouneed.interop.foreign import (
+    BFLOAT16,
+    Array,
+    Order,
+    Vocabularies,
+    as_float32,
+    moses_bpe_of,
+    sentencepiece_of,
+)
 from allyouneed.interop.foreign_files import (
     MAX_VOCABULARY_BYTES,
     ByteReader,
@@ -128,7 +136,11 @@ def _dequantised(variables: dict[str, Array]) -> dict[str, Array]:
 
 
 _SENTENCEPIECE = ("source.spm", "target.spm"), ("sentencepiece.model", "sentencepiece.model")
-TOKENIZERS = SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm", PIECES, "tokenizer.json"
+_BPE = ("source.bpe", "target.bpe"), ("bpe.model", "bpe.model")
+TOKENIZERS = (
+    *(SOURCE_TOKENIZER, TARGET_TOKENIZER, "source.spm", "target.spm", PIECES, "tokenizer.json"),
+    *("source.bpe", "target.bpe", "bpe.model"),
+)
 """Files of tokenisers that a folder may have."""
 
 
@@ -145,8 +157,13 @@ def vocabulary_of(path: Path, side: str) -> list[str]:
     raise damaged(path, f"has no {side}_vocabulary.json and no shared_vocabulary.json")
 
 
-def tokenizers_of(path: Path, orders: tuple[Order, Order], folder: Path) -> Vocabularies:
-    """The vocabularies with our own tokenisers beside a model, or the SentencePiece models in `folder`."""
+def tokenizers_of(
+    path: Path, orders: tuple[Order, Order], folder: Path, languages: tuple[str, str] = ("", "")
+) -> Vocabularies:
+    """The vocabularies with our own tokenisers beside a model, or those in `folder`.
+
+    These are SentencePiece models, or merges of words as Moses has them in these languages.
+    """
     own = path / SOURCE_TOKENIZER, path / TARGET_TOKENIZER
     if all(file.exists() for file in own):
         source, target = (Tokenizer.load(file, len(order)) for file, order in zip(own, orders, strict=True))
@@ -158,8 +175,15 @@ def tokenizers_of(path: Path, orders: tuple[Order, Order], folder: Path) -> Voca
             pairs = zip(files, orders, strict=True)
             source, target = (sentencepiece_of(file, order.pieces) for file, order in pairs)
             return Vocabularies(orders, (source, target))
+    for names in _BPE:
+        files = [folder / name for name in names]
+        if all(file.exists() for file in files):
+            of_sides = zip(files, orders, languages, strict=True)
+            first, second = (moses_bpe_of(file, order.pieces, code) for file, order, code in of_sides)
+            return Vocabularies(orders, (first, second), "bpe")
     raise ModelError(
-        f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm into it"
+        f"{path}: has no tokenisers; put the SentencePiece models source.spm and target.spm, or the merges "
+        "source.bpe and target.bpe, into it"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allyouneed.config.model import ModelConfig
+from allyouneed.data.moses_bpe_tokenizer import MosesBpeTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop import ctranslate2, huggingface
@@ -102,6 +103,11 @@ def export_model(model: Path, to: str, out: Path, say: Callable[[str], None] = l
         Tokenizer.load(checkpoint.directory / name, size)
         for name, size in zip((SOURCE_TOKENIZER, TARGET_TOKENIZER), original.config.vocab_sizes, strict=True)
     ]
+    if any(isinstance(each, MosesBpeTokenizer) for each in tokenizers):
+        raise UsageError(
+            f"{model}: has byte-pair encoding of words as Moses has them, which is not exported; take the "
+            "model that it was imported from"
+        )
     facts = {
         "exported_from": checkpoint.directory.name,
         "weights_sha256": checkpoint.manifest["files"][WEIGHTS]["sha256"],

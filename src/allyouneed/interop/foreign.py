@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.config.run import RunConfig, SearchConfig
+from allyouneed.data.moses_bpe_tokenizer import Codes, MosesBpeTokenizer
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
-from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.data.tokenizer import Tokenizer, require_pieces
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, require_finite
 from allyouneed.interop.parity import Ids
-from allyouneed.language_codes import standard_code
+from allyouneed.language_codes import primary_language, standard_code
 from allyouneed.native.arrays import of_bfloat16_bits
 from allyouneed.storage.publish import read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
@@ -29,6 +30,8 @@ _NUM_MAPS = {"self_attention.query_key_value": 3, "cross_attention.key_value": 2
 """Linear maps of width d_model that are joined as one."""
 _CODE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*")
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+_LEAST_OF_MERGES = 0.1
+"""Share of merges whose results are entries: others are steps towards these, or of the other language."""
 BFLOAT16 = np.dtype(np.uint16)
 """The type of arrays that hold the bits of bfloat16, which NumPy does not have."""
 _RESOLUTIONS = {**dict.fromkeys(map(np.dtype, ("f8", "f4")), 0.0), np.dtype("f2"): 2**-10, BFLOAT16: 2**-7}
@@ -301,13 +304,38 @@ def sentencepiece_of(path: Path, pieces: Sequence[str], model: bytes | None = No
         for name in SentencePieceTokenizer.entries_of(tokenizer.model)
         if name not in CONTROL_SYMBOLS and not _BYTE.fullmatch(name)
     ]
+    _require_entries(path, written, pieces)
+    return tokenizer
+
+
+def moses_bpe_of(
+    path: Path, pieces: Sequence[str], language: str, steps: Iterable[str] = ()
+) -> MosesBpeTokenizer:
+    """The tokeniser of a file of merges, of subword-nmt or fastBPE, for text in a language, by its code.
+
+    Raises:
+        ModelError: The file is damaged, or most of its pieces are no entries.
+        UsageError: `sacremoses` is not installed.
+    """
+    try:
+        codes = Codes.read(read_published(path, MAX_VOCABULARY_BYTES))
+        require_pieces(pieces)
+    except ValueError as error:
+        raise damaged(path, f"cannot be read: {error}") from None
+    joined = ("".join(merge) for merge in codes.merges)
+    written = [each.removesuffix("</w>") if each.endswith("</w>") else f"{each}@@" for each in joined]
+    _require_entries(path, [*filter(None, written)], pieces, _LEAST_OF_MERGES)
+    language = primary_language(language) or "en"
+    return MosesBpeTokenizer(codes, pieces, language, steps)
+
+
+def _require_entries(path: Path, written: Sequence[str], pieces: Sequence[str], least: float = 0.5) -> None:
     missing = len({*written} - {*pieces})
-    if 2 * missing > len(written):
+    if missing > (1 - least) * len(written):
         raise ModelError(
             f"{path}: {missing:,} of its {len(written):,} pieces are no entries of the vocabulary; it "
             "is the tokeniser of another model, put this model's there"
         )
-    return tokenizer
 
 
 def config_of(

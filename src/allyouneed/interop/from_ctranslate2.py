@@ -66,8 +66,8 @@ def recognises(path: Path) -> bool:
     return model.exists() and not is_binary(model)
 
 
-def read(path: Path, tokenizers: Path | None = None) -> Imported:
-    """Read a folder, with SentencePiece models in `tokenizers`, by default the same folder.
+def read(path: Path, tokenizers: Path | None = None, languages: tuple[str, str] = ("", "")) -> Imported:
+    """Read a folder, with tokenisers in `tokenizers`, by default the same folder, for these languages.
 
     Raises ModelError if it is damaged, of another version or architecture, or has no tokenisers.
     """
@@ -86,7 +86,7 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
     notices = ["its weights are rounded, and are kept so"] if is_quantised or tensors.is_rounded else []
     if not added and not callers_add:
         notices.append("its sources are taken to have no end symbol, as add_source_eos is off")
-    vocabularies = _vocabularies(names, settings, path, tokenizers or path)
+    vocabularies = _vocabularies(names, settings, path, tokenizers or path, languages)
     orders = vocabularies.orders
     weights, model = _weights(tensors, numbers, orders)
     start = "zeros" if zeros else _start(weights, _start_of(settings, names[1], file), orders[1])
@@ -110,7 +110,11 @@ def read(path: Path, tokenizers: Path | None = None) -> Imported:
 
 
 def _vocabularies(
-    names: tuple[Sequence[str], Sequence[str]], settings: Mapping[str, Any], path: Path, tokenizers: Path
+    names: tuple[Sequence[str], Sequence[str]],
+    settings: Mapping[str, Any],
+    path: Path,
+    tokenizers: Path,
+    languages: tuple[str, str],
 ) -> Vocabularies:
     if is_multilingual(names[0]):
         if names[0] != names[1]:
@@ -118,7 +122,7 @@ def _vocabularies(
         file, model = sentencepiece_in(tokenizers)
         return vocabularies_of(names[0], model, file)
     orders = order_of(names[0], settings, path), order_of(names[1], settings, path)
-    return tokenizers_of(path, orders, tokenizers)
+    return tokenizers_of(path, orders, tokenizers, languages)
 
 
 def _numbers(tensors: Tensors) -> dict[str, float]:

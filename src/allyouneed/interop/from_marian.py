@@ -43,9 +43,12 @@ from allyouneed.interop.marian_files import (
     read_yaml,
 )
 from allyouneed.interop.parity import Ids
+from allyouneed.interop.zip_packages import read_package
 
 _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
+_OF_PACKAGES = re.compile(r"[\w.+-]{1,200}\.(?:npz|ya?ml|json|spm|bpe|vocab|txt|sh)")
+"""Names of the files of OPUS-MT's zips that are read."""
 _OTHER_FILES = (".optimizer.npz", ".ema.npz")
 
 _OFF = ("false",)
@@ -72,14 +75,16 @@ _CODES = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
 
 def recognises(path: Path) -> bool:
     """Whether a file, or the only such file of a folder, looks like a model of Marian."""
-    return bool(_models_in(path)) if path.is_dir() else _is_model(path)
+    return bool(_models_in(path)) if path.is_dir() else path.suffix == ".zip" or _is_model(path)
 
 
 def read(path: Path) -> Imported:
-    """Read a `.npz` or `.bin` file, or a folder with one, and the vocabularies beside it.
+    """Read a `.npz` or `.bin` file, or a folder or zip with one, and the vocabularies beside it.
 
     Raises ModelError if it is damaged, of another architecture, or its vocabularies are not found.
     """
+    if path.suffix == ".zip" and not path.is_dir():
+        return read_package(path, ".npz", lambda name: bool(_OF_PACKAGES.fullmatch(name)), read)
     file = path
     if path.is_dir():
         file, *others = _models_in(path)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from allyouneed.config.run import SearchConfig
+from allyouneed.config.run import RunConfig, SearchConfig
+from allyouneed.data.moses_bpe_tokenizer import MosesBpeTokenizer
 from allyouneed.errors import ModelError, UsageError, UserError, is_out_of_memory
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.engine_choice import build_engine
@@ -18,6 +19,7 @@ from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, f
 from allyouneed.interop.foreign import Imported
 from allyouneed.interop.foreign_files import located
 from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, random_pairs
+from allyouneed.language_codes import primary_language
 from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, write_checkpoint
 from allyouneed.storage.publish import publish_directory, read_manifest, require_free, sha256_of
 from allyouneed.storage.tensor_files import map_tensors
@@ -92,6 +94,7 @@ def import_model(
     if languages is not None:
         source, target = languages
         config = config.replace(data={"source_language": source, "target_language": target})
+    units, notices = _units(imported, config)
     facts = {
         "imported_from": path.name,
         "imported_format": name,
@@ -100,12 +103,24 @@ def import_model(
     with publish_directory(out, "model", facts, say=say) as aside:
         write_checkpoint(aside, config, imported.weights, {})
         imported.weights.clear()  # the memory is needed for the proof
-        Units(imported.source, imported.target).save(aside)
+        units.save(aside)
         stored = StoredModel(config.model, map_tensors(aside / WEIGHTS), out / WEIGHTS)
         lacking = next((each for each in imported.packages if importlib.util.find_spec(each) is None), None)
         engine = build_engine(stored)  # checks the weights
         difference = _proved(imported, engine) if lacking is None else None
-    return Proof(name, difference, lacking, imported.notices)
+    return Proof(name, difference, lacking, notices)
+
+
+def _units(imported: Imported, config: RunConfig) -> tuple[Units, Sequence[str]]:
+    """The tokenisers, with the rules for their languages where they have some, and remarks for the user."""
+    codes, notices = (config.data.source_language, config.data.target_language), [*imported.notices]
+    source, target = (
+        each.for_language(primary_language(code)) if isinstance(each, MosesBpeTokenizer) and code else each
+        for each, code in zip((imported.source, imported.target), codes, strict=True)
+    )
+    if isinstance(source, MosesBpeTokenizer) and not all(codes):
+        notices.append("its languages are not known, whose rules divide text into words; name them")
+    return Units(source, target), notices
 
 
 def _format_of(path: Path) -> str:

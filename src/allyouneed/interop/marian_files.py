@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import struct
 import zipfile
 from collections.abc import Sequence
@@ -11,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from allyouneed.data.moses_bpe_tokenizer import MosesBpeTokenizer
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError, UserError
-from allyouneed.interop.foreign import Array, Order, Vocabularies, sentencepiece_of
+from allyouneed.interop.foreign import Array, Order, Vocabularies, moses_bpe_of, sentencepiece_of
 from allyouneed.interop.foreign_files import (
     MAX_SETTINGS_BYTES,
     MAX_VOCABULARY_BYTES,
@@ -199,7 +202,11 @@ def read_vocabularies(model: Path, *, is_shared: bool) -> tuple[Vocabularies, tu
             f"{model}: has one matrix for both sides (tied-embeddings-all), but {files[0].name} and "
             f"{files[1].name} have other entries; take those of this model"
         )
-    return Vocabularies((read[0][0], read[1][0]), (read[0][1], read[1][1])), files
+    tokenizers = read[0][1], read[1][1]
+    if type(tokenizers[0]) is not type(tokenizers[1]):
+        raise ModelError(f"{model}: has merges (.bpe) for one side only; put those of the other beside it")
+    kind = "bpe" if isinstance(tokenizers[0], MosesBpeTokenizer) else "sentencepiece"
+    return Vocabularies((read[0][0], read[1][0]), tokenizers, kind), files
 
 
 def _named(model: Path) -> tuple[Path, Path] | None:
@@ -253,7 +260,7 @@ def _is_of(vocabulary: Path, names: tuple[str, ...]) -> bool:
     return any(name in vocabulary.name for name in names)
 
 
-def _side(path: Path, side: str) -> tuple[Order, SentencePieceTokenizer]:
+def _side(path: Path, side: str) -> tuple[Order, Tokenizer]:
     if path.suffix == _FACTORED:
         raise ModelError(f"{path}: is a vocabulary of factors, which is not supported")
     names: Sequence[str]
@@ -266,17 +273,44 @@ def _side(path: Path, side: str) -> tuple[Order, SentencePieceTokenizer]:
     else:
         names, model = _entries(path), path.parent / f"{side}.spm"
         if not model.exists():
-            raise ModelError(f"{path}: needs {model.name} beside it, the SentencePiece model of that side")
+            model = path.parent / f"{side}.bpe"
+        if not model.exists():
+            raise ModelError(
+                f"{path}: needs {side}.spm beside it, the SentencePiece model of that side, or the merges "
+                f"{side}.bpe"
+            )
     for special in (_END, _UNKNOWN):
         if special not in names:
             raise damaged(path, f"has no entry {special}")
     places = {name: number for number, name in reversed([*enumerate(names)])}
     padding, start = (places.get(CONTROL_SYMBOLS[token]) for token in (PADDING, START))
     order = Order.of(names, end=places[_END], unknown=places[_UNKNOWN], padding=padding, start=start)
+    if model.suffix == ".bpe":
+        return order, _merges(model, side, order.pieces)
     tokenizer = sentencepiece_of(model, order.pieces)
     if {PADDING, START} & {*tokenizer.encode(f"{CONTROL_SYMBOLS[PADDING]} {CONTROL_SYMBOLS[START]}")}:
         raise ModelError(f"{model}: makes symbols of <pad> or <s> in a text, which is not supported")
     return order, tokenizer
+
+
+_SCRIPTS = {"source": "preprocess.sh", "target": "postprocess.sh"}
+"""Side -> script of OPUS-MT that calls Moses."""
+_STEPS = {
+    "control_characters": r"remove-non-printing-char",
+    "hyphens": r"/tokenizer\.perl\b[^|\n]*\s-a\b",
+    "unicode_punctuation": r"replace-unicode-punctuation",
+}
+"""Step of a tokeniser -> what a script has that does it."""
+
+
+def _merges(path: Path, side: str, pieces: Sequence[str]) -> MosesBpeTokenizer:
+    """The tokeniser of a file of merges, with Moses' steps of the script beside it, if there is one."""
+    script = path.parent / _SCRIPTS[side]
+    text = read_published(script, MAX_YAML_BYTES).decode(errors="replace") if script.exists() else ""
+    text = re.sub(r"^\s*#.*", "", text.replace("\\\n", " "), flags=re.MULTILINE)
+    language = re.search(r"tokenizer\.perl\b[^|\n]*\s-l\s*['\"]?([a-z]{2,3})\b", text)
+    steps = [step for step, sign in _STEPS.items() if side == "source" and re.search(sign, text)]
+    return moses_bpe_of(path, pieces, language[1] if language else "", steps)
 
 
 def _entries(path: Path) -> Sequence[str]:

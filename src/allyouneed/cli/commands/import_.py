@@ -18,7 +18,7 @@ _HUB_URL = re.compile(
     r"(?:/(?:tree|blob|resolve)/(?P<revision>[^/?#]+)|@(?P<other>[^/?#]+))?(?:[/?#].*)?",
     re.ASCII | re.IGNORECASE,
 )
-_FILES = ".npz", ".bin", ".argosmodel"
+_FILES = ".npz", ".bin", ".argosmodel", ".zip"
 """Endings of files, which are no names of models."""
 _PAIR = re.compile(r"([^\W\d_]+(?:_\w+)*)-([^\W\d_]+(?:_\w+)*)")
 
