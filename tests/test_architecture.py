@@ -20,6 +20,7 @@ cli
 serve | lab
 interop, cost
 runs, preparation
+files
 terms
 tasks
 training | inference | markup

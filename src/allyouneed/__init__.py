@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from allyouneed.data.tab_separated import Columns
     from allyouneed.errors import DataError, ModelError, UsageError, UserError
     from allyouneed.evaluation.scores import Score
+    from allyouneed.files.translation import translate_file
     from allyouneed.hardware.cluster import Cluster
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.preparation.preparing import prepare
@@ -104,6 +105,7 @@ __all__ = [
     "prepare",
     "presets",
     "train",
+    "translate_file",
 ]
 
 _MODULES = {
@@ -148,6 +150,7 @@ _MODULES = {
     "load_translator": "allyouneed.runs.loading",
     "prepare": "allyouneed.preparation.preparing",
     "train": "allyouneed.runs.starting",
+    "translate_file": "allyouneed.files.translation",
 }
 
 

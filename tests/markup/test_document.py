@@ -14,7 +14,7 @@ from allyouneed.markup.document import Attributes, Document
 def translated(found: Document, *translations: str) -> str:
     """The document with translations, by default its texts in upper case; words are in the same order."""
     upper = translations or [text.text.upper() for text in found.texts]
-    return found.with_translations([(text, None) for text in upper])
+    return found.translated(iter([(text, None) for text in upper]))
 
 
 def upper(document: str, dialect: Dialect = HTML) -> str:
@@ -154,7 +154,7 @@ def test_translations_cannot_add_markup(translation: str) -> None:
 def test_a_tag_that_is_not_closed_reaches_to_the_end(part: str) -> None:
     found = Document(part * 1_000)  # only one is read: the time does not grow with the square of the length
     assert found.texts == []
-    assert found.with_translations([]) == part * 1_000
+    assert found.translated(iter([])) == part * 1_000
 
 
 def test_more_elements_than_browsers_nest_do_not_change_the_result() -> None:

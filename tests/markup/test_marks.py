@@ -27,7 +27,7 @@ def links(source: str, target: str, pairs: str) -> Links:
 def translated(document: str, target: str, pairs: str | None) -> str:
     found = Document(document)
     [text] = found.texts
-    return found.with_translations([(target, None if pairs is None else links(text.text, target, pairs))])
+    return found.translated(iter([(target, None if pairs is None else links(text.text, target, pairs))]))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_whatever_the_alignment_every_tag_is_there_once_and_elements_stay_within
         target = " ".join(draw.choices(WORDS, k=draw.randint(0, 12)))
         pairs = [(*a, *b) for a in spans(text.text) for b in spans(target) if draw.random() < 0.2]
         answers.append((target, draw.choice([pairs, pairs, None])))
-    result = parsed.with_translations(answers)
+    result = parsed.translated(iter(answers))
     assert sorted(tags(result)) == sorted(tags(document))
     assert paths(result) == paths(document)
 
@@ -120,7 +120,7 @@ def test_whatever_the_alignment_every_tag_is_there_once_and_elements_stay_within
 def test_tags_that_do_not_fit_are_there_once_too(document: str) -> None:
     parsed = Document(document)
     answers = [(text.text[::-1].upper(), None) for text in parsed.texts]
-    assert sorted(tags(parsed.with_translations(answers))) == sorted(tags(document))
+    assert sorted(tags(parsed.translated(iter(answers)))) == sorted(tags(document))
 
 
 def test_text_between_tags_is_escaped_and_tags_are_not() -> None:

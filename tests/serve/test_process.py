@@ -152,7 +152,7 @@ def options(model: Path, token: Path) -> dict[str, list[str]]:
             "port": ["8123"],
             "token-file": [str(token)],
         },
-        **{"keep": ["true"], "glossaries": [str(token.parent)]},
+        **{"keep": ["true"], "files": ["true"], "glossaries": [str(token.parent)]},
         **{"insecure": ["true"], "allowed-host": ["one.example", "two.example"]},
         "allowed-origin": ["https://three.example", "https://four.example"],
         **{"trusted-proxy": ["10.0.0.1", "fd00::/8"], "max-characters": ["11"], "max-wait": ["12"]},
@@ -163,9 +163,9 @@ def options(model: Path, token: Path) -> dict[str, list[str]]:
 
 
 def on_the_command_line(given: dict[str, list[str]], _: Path, __: pytest.MonkeyPatch) -> list[str]:
-    del given["insecure"], given["keep"]
+    del given["insecure"], given["keep"], given["files"]
     return [
-        *("--insecure", "--keep"),
+        *("--insecure", "--keep", "--files"),
         *(word for name, each in given.items() for value in each for word in (f"--{name}", value)),
     ]
 
@@ -221,6 +221,7 @@ def test_every_option_reaches_the_server(
         requests_per_second=17.0,
         keep=True,
         glossaries=token.parent,
+        files=True,
     )
     assert made == DecodingThreads(15, 16, "cpu")
     assert log_format == "json"

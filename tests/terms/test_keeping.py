@@ -123,12 +123,23 @@ def test_a_text_of_the_memory_gets_its_translation_and_is_marked(translator: Tra
     assert "is_from_memory" not in JsonLines().write(asked, Answer(1, [other]))[0]
 
 
-@pytest.mark.parametrize("options", [{"sampling": True}, {"mbr": 4}, {"alignments": True}])
+@pytest.mark.parametrize("options", [{"sampling": True}, {"mbr": 4}])
 def test_options_that_leave_nothing_to_keep_with_are_refused(
     translator: Translator, options: dict[str, object]
 ) -> None:
     with pytest.raises(UsageError, match="leave out"):
         kept(translator).translate(["moon {x}"], **options)
+
+
+def test_alignments_are_of_the_text_with_its_spans(translator: Translator) -> None:
+    text = "{first} sun moon {x} bear."
+    [found] = kept(translator).translate([text], alignments=True)
+    assert found.links is not None
+    assert found.alignment is not None
+    assert all(0 <= a < b <= len(text) and 0 <= c < d <= len(found.text) for a, b, c, d in found.links)
+    assert any(text[a:b] == "{x}" for a, b, _, _ in found.links)
+    assert max(source for source, _ in found.alignment) <= 4
+    assert max(target for _, target in found.alignment) < len(found.text.split())
 
 
 def test_a_term_has_its_place_behind_the_beginning_that_is_given(translator: Translator) -> None:

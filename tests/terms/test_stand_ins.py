@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.terms.ui_strings import ui_strings
 
 from allyouneed.terms.spans import Spans
-from allyouneed.terms.stand_ins import POOLS, Masked
+from allyouneed.terms.stand_ins import POOLS, Masked, word_pairs
 
 UI_STRINGS = ui_strings()
 
@@ -56,3 +56,20 @@ def test_words_of_the_text_do_not_stand_in() -> None:
     each = masked("Anna flew from Boston with {x} and {y}")
     assert not {"Anna", "Boston"} & each.spans.keys()
     assert [*each.spans.values()] == ["{x}", "{y}"]
+
+
+def test_links_are_moved_to_the_text_with_spans() -> None:
+    text = "{user}: Press {key} to see 5 GB"
+    each = masked(text)
+    words = [*each.spans]
+    assert each.text == f"Press {words[0]} to see {words[1]}"
+    translation = f"Mit {words[1]} {words[0]}"
+    places = {word: (each.text.index(word), translation.index(word)) for word in words}
+    links = [(a, a + len(word), c, c + len(word)) for word, (a, c) in places.items()]
+    restored = each.restored(translation)
+    assert restored == "{user}: Mit 5 GB {key}"
+    moved = each.links(links, translation)
+    assert moved is not None
+    assert [(text[a:b], restored[c:d]) for a, b, c, d in moved] == [("{key}", "{key}"), ("5 GB", "5 GB")]
+    assert each.links(links, "Mit") is None
+    assert word_pairs(moved, text, restored) == [(2, 4), (5, 2)]

@@ -1,7 +1,10 @@
-"""Standard input as one document in HTML or XML, and its translation on standard output."""
+"""Documents in HTML or XML on standard input, and files in other formats, with progress and messages."""
 
+import contextlib
 import sys
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from allyouneed.cli.request_lines import STANDARD_INPUT
@@ -9,7 +12,7 @@ from allyouneed.errors import DataError, notice
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.outputs import Translation
-    from allyouneed.tasks.translation.translator import Translator
+    from allyouneed.terms.keeping import KeepingTranslator
 
 _MOST_BYTES: Final = 2**25
 """Largest document; its parts are in memory together."""
@@ -17,7 +20,7 @@ _FOR_LINES: Final = ("n_best", "alignments", "split_sentences")
 
 
 def translate_document(
-    translator: "Translator", markup: str, attributes: str, options: Mapping[str, Any]
+    translator: "KeepingTranslator", markup: str, attributes: str, options: Mapping[str, Any]
 ) -> int:
     """Translate the document on standard input; return the exit code.
 
@@ -47,13 +50,46 @@ def translate_document(
             notice(f"{STANDARD_INPUT}: a text: {CUT} (later texts are not checked)")
 
     try:
-        able = translator.stream, translator.engine.aligns
+        able = partial(translator.stream, tell=_notice), translator.aligns
         for part in document_parts(*able, document, dialect, tell=tell, **kept):
             sys.stdout.buffer.write(part.encode())
     except DataError as error:
         raise DataError(f"{STANDARD_INPUT}: {error.messages[0]}", label=error.label) from None
     sys.stdout.buffer.flush()
     return 0
+
+
+def translate_into(
+    translator: "KeepingTranslator", source: Path, target: Path, request: str, options: Mapping[str, Any]
+) -> int:
+    """Translate a file into another; return the exit code. See `files.translation.translate_file`."""
+    from allyouneed.cli.progress import progress  # which takes a while
+    from allyouneed.files.translation import translate_file
+
+    num_told = num_done = 0
+    kept = {name: value for name, value in options.items() if name not in _FOR_LINES}
+    with contextlib.ExitStack() as stack:
+        shown = None
+
+        def watch(done: int, known: int) -> None:
+            nonlocal shown, num_told, num_done
+            if shown is None:
+                if done:
+                    notice(f"{target}: continuing; {done:,} of the texts are translated")
+                shown = stack.enter_context(progress(known, unit="texts", description="translate", done=done))
+                num_told = done
+            shown.expect(known)
+            shown.advance(done - num_told)
+            num_told = num_done = done
+
+        told = partial(_notice, place=str(source))
+        translate_file(translator, source, target, request=request, watch=watch, tell=told, **kept)
+    notice(f"{target}: written; different texts: {num_done:,}")
+    return 0
+
+
+def _notice(message: str, place: str = STANDARD_INPUT) -> None:
+    notice(f"{place}: {message}")
 
 
 def _read_document() -> str:

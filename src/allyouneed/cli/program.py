@@ -52,7 +52,7 @@ COMMANDS = {
     "inspect": "Show what prepared data looks like, before hours are spent on it.",
     "train": "Train a Transformer on prepared data.",
     "average": "Average the last checkpoints of a run into one model (paper 6.1).",
-    "translate": "Translate standard input, line by line or as a document, to standard output.",
+    "translate": "Translate standard input, line by line or as a document, or a file into another.",
     "parse": "Parse standard input, one sentence per line, into trees on standard output.",
     "serve": "Serve models over HTTP: a page, a JSON API, and the protocols of other translation servers.",
     "shortlist": "Learn from prepared data the likely target sub-words of each source sub-word.",

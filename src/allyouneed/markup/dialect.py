@@ -5,7 +5,9 @@ does, and their places, so that everything but text stays as it is, byte for byt
 write tags anew; that of older standard libraries takes quadratic time where tags are not closed.
 """
 
+import html
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
@@ -55,8 +57,17 @@ _SPLITTING: Final = frozenset(
 """Elements that browsers set apart from the text around them; all others are parts of a sentence."""
 
 
+def escaped(text: str) -> str:
+    """A text as XML has it between tags."""
+    return html.escape(text, quote=False)
+
+
+def _escaped_in_html(text: str) -> str:
+    return escaped(text).replace("\xa0", "&nbsp;")
+
+
 class Dialect(NamedTuple):
-    """The meaning of tags and white space."""
+    """The meaning of tags, white space and entities."""
 
     markup: re.Pattern[str] = _MARKUP
     raw: frozenset[str] = _RAW
@@ -75,8 +86,10 @@ class Dialect(NamedTuple):
     """Attributes whose texts are translated, in small letters, such as "title"."""
     has_empty_tags: bool = False
     """Whether a tag like `<name/>` is a whole element."""
-    hard_space: str = "&nbsp;"
-    """How a no-break space is written."""
+    read: Callable[[str], str] = html.unescape
+    """Converts what a document has between tags to text."""
+    write: Callable[[str], str] = _escaped_in_html
+    """Does the opposite."""
 
     def splitting_in(self, document: str) -> frozenset[str]:
         """The elements of a document that end a sentence."""
@@ -86,7 +99,7 @@ class Dialect(NamedTuple):
 
 HTML: Final = Dialect()
 _NO_ELEMENTS: Final = (frozenset[str](),) * 5
-XML: Final = Dialect(_XML_MARKUP, *_NO_ELEMENTS, has_outline=True, has_empty_tags=True, hard_space="\xa0")
+XML: Final = Dialect(_XML_MARKUP, *_NO_ELEMENTS, has_outline=True, has_empty_tags=True, write=escaped)
 """XML, in which the names of elements mean nothing; CDATA sections are not translated."""
 DIALECTS: Final = {"html": HTML, "xml": XML}
 

@@ -3,13 +3,13 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from allyouneed.data.words import has_letters
 from allyouneed.markup.dialect import HTML, Dialect
 from allyouneed.markup.marks import Links, MarkedText
-from allyouneed.markup.paragraph import Paragraph, ParagraphBuilder
+from allyouneed.markup.paragraph import Content, Paragraph, ParagraphBuilder
 
 _ATTRIBUTE: Final = re.compile(r"""([^\s"'>/=]+)(?:\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>]+)))?""")
 _NOTE: Final = re.compile(
@@ -25,7 +25,7 @@ class _Element(NamedTuple):
     is_translated: bool
 
 
-class Document:
+class Document(Content):
     """A document, or a part of one, as the texts of its sentences or paragraphs.
 
     Texts of scripts, styles, code and the like, and of elements with `translate="no"` or the class
@@ -34,7 +34,7 @@ class Document:
 
     def __init__(self, document: str, dialect: Dialect = HTML) -> None:
         self._dialect, self._splitting = dialect, dialect.splitting_in(document)
-        self._pieces: list[str | Paragraph] = []
+        super().__init__([], dialect.write)
         self._builder = ParagraphBuilder(keeps_lines=dialect.keeps_lines)
         self._kept: tuple[list[str], list[str]] | None = None
         """The parts so far of an element in a sentence that stays as it is, and of its text."""
@@ -56,36 +56,15 @@ class Document:
         self._add_text(document[position:])
         self._end_paragraph()
 
-    @property
-    def texts(self) -> list[MarkedText]:
-        """The texts to be translated, in order."""
-        return [piece.content for piece in self._pieces if isinstance(piece, Paragraph)]
-
-    def with_translations(self, translations: Sequence[tuple[str, Links | None]]) -> str:
-        """Return the document with translations, and their alignments, in place of `texts`.
-
-        Everything else is as it was.
-        """
-        return "".join(self.written(iter(translations)))
-
-    def written(self, translations: Iterator[tuple[str, Links | None]]) -> Iterator[str]:
-        """The parts of `with_translations`, each as soon as its translation is there."""
-        for piece in self._pieces:
-            if isinstance(piece, str):
-                yield piece
-            else:
-                translated = piece.content.translated(*next(translations), self._escaped)
-                yield self._escaped(piece.before) + translated + self._escaped(piece.after)
-
     def _add_text(self, raw: str) -> None:
         if not raw:
             return
         if self._open[-1].is_translated:
-            self._builder.add_text(html.unescape(raw), raw)
+            self._builder.add_text(self._dialect.read(raw), raw)
         elif self._kept:
             self._kept[0].append(raw)
             if not self._is_silent:
-                self._kept[1].append(html.unescape(raw))
+                self._kept[1].append(self._dialect.read(raw))
         else:
             self._pieces.append(raw)
 
@@ -98,7 +77,8 @@ class Document:
         was_translated = self._open[-1].is_translated
         is_open = bool(name) and self._nest(found)
         is_translated = self._open[-1].is_translated
-        if name in self._splitting or (not was_translated and is_translated and not found["end"]):
+        is_splitting = name in self._splitting and not (self._kept and self._is_silent)
+        if is_splitting or (not was_translated and is_translated and not found["end"]):
             self._end_paragraph()
             self._pieces.append(raw)
         elif self._kept:
@@ -123,7 +103,7 @@ class Document:
         elif is_open:
             self._builder.begin_element(name, raw)
         else:
-            self._builder.add_point(raw)
+            self._builder.add_point(raw, is_wide=name in self._dialect.void - {"wbr"})
 
     def _end_paragraph(self) -> None:
         if found := self._builder.finish():
@@ -155,9 +135,6 @@ class Document:
         self._add_text(document[position:end])
         return end
 
-    def _escaped(self, text: str) -> str:
-        return html.escape(text, quote=False).replace("\xa0", self._dialect.hard_space)
-
 
 class Passages:
     """Texts as what is translated of each: the whole or, with a dialect, the texts of a document."""
@@ -177,11 +154,14 @@ class Passages:
     def joined(self, number: int, translations: Sequence[tuple[str, Links | None]]) -> str:
         """Return the text of this number with translations, and their alignments, in place of its parts."""
         documents = self._documents
-        return documents[number].with_translations(translations) if documents else translations[0][0]
+        return documents[number].translated(iter(translations)) if documents else translations[0][0]
 
 
 class Attributes(Document):
     """A document as the texts of the dialect's attributes, those of elements that are translated."""
+
+    def __init__(self, document: str, dialect: Dialect = HTML) -> None:
+        super().__init__(document, dialect._replace(write=lambda text: _quoted(dialect.write(text))))
 
     def _add_text(self, raw: str) -> None:
         self._pieces.append(raw)
@@ -203,8 +183,9 @@ class Attributes(Document):
                     start = end
         self._pieces.append(found.string[start : found.end()])
 
-    def _escaped(self, text: str) -> str:
-        return html.escape(text).replace("\xa0", self._dialect.hard_space)
+
+def _quoted(text: str) -> str:
+    return text.replace('"', "&quot;").replace("'", "&#x27;")
 
 
 def _is_translated(attributes: str, parent: _Element, is_kept: bool) -> bool:

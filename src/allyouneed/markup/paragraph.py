@@ -2,10 +2,11 @@
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from allyouneed.data.words import has_letters
-from allyouneed.markup.marks import Mark, MarkedText
+from allyouneed.markup.marks import Links, Mark, MarkedText
 
 SPACES = re.compile(r"[ \t\n\r\f]+")
 """White space of HTML, of which any amount is a space."""
@@ -21,6 +22,41 @@ class Paragraph(NamedTuple):
     before: str
     content: MarkedText
     after: str
+
+
+class Content:
+    """A document, or a part of one, in pieces: paragraphs, and what stays as it is.
+
+    Args:
+        pieces: Its pieces.
+        write: Converts a text to what the document has for it, such as entities.
+    """
+
+    def __init__(self, pieces: list[str | Paragraph], write: Callable[[str], str] = str) -> None:
+        self._pieces, self._write = pieces, write
+
+    @property
+    def pieces(self) -> Sequence[str | Paragraph]:
+        """The paragraphs, and what stands between them, as it is."""
+        return self._pieces
+
+    @property
+    def texts(self) -> list[MarkedText]:
+        """The texts to be translated, in order."""
+        return [piece.content for piece in self._pieces if isinstance(piece, Paragraph)]
+
+    def translated(self, translations: Iterator[tuple[str, Links | None]]) -> str:
+        """The document with the next translations, and their alignments, in place of `texts`."""
+        return "".join(self.written(translations))
+
+    def written(self, translations: Iterator[tuple[str, Links | None]]) -> Iterator[str]:
+        """The pieces of `translated`, each as soon as its translation is there."""
+        for piece in self._pieces:
+            if isinstance(piece, str):
+                yield piece
+            else:
+                text = piece.content.translated(*next(translations), self._write)
+                yield self._write(piece.before) + text + self._write(piece.after)
 
 
 class ParagraphBuilder:
@@ -40,7 +76,7 @@ class ParagraphBuilder:
         self._raw: list[str] = []
         self._text: list[str] = []
         self._size = 0
-        self._has_letters = self._is_behind_kept = False
+        self._has_letters = self._is_behind_kept = self._has_wide_point = False
         self._open = [("", Mark(0))]
         self._num_open: Counter[str] = Counter()
         self._num_wraps = 0
@@ -84,9 +120,10 @@ class ParagraphBuilder:
             self._add_words(shown, is_kept=True)
             mark.end = self._size
 
-    def add_point(self, raw: str) -> None:
-        """Add what has no text, such as an image or a comment."""
+    def add_point(self, raw: str, *, is_wide: bool = False) -> None:
+        """Add what has no text, such as a comment or, as it parts words that it is between, an image."""
         self._raw.append(raw)
+        self._has_wide_point = self._has_wide_point or is_wide
         self._add_point(Mark(before=raw))
 
     def begin_element(self, name: str, raw: str) -> None:
@@ -155,9 +192,10 @@ class ParagraphBuilder:
             words = SPACES.sub(" ", words)
         spaces = [self._space, *(behind for _, behind in self._points)]
         space, is_first = next(filter(None, spaces), ""), not self._size
-        if self._is_behind_kept is not is_kept and self._text and self._text[-1][-1:].isalnum():
+        is_apart = self._has_wide_point or self._is_behind_kept is not is_kept
+        if is_apart and self._text and self._text[-1][-1:].isalnum():
             space = space or " " * words[0].isalnum()  # which is no part of the word beside it
-        self._is_behind_kept = is_kept
+        self._is_behind_kept, self._has_wide_point = is_kept, False
         if is_first:
             self._before, space = self._space, ""
         self._text += [space if self._keeps_lines else space and " ", words]

@@ -43,6 +43,8 @@ class ServerSettings:
     """Whether placeholders, addresses and the like stay as they are in translations."""
     glossaries: Path | None = None
     """Folder of the glossaries that clients store."""
+    files: bool = False
+    """Whether clients may send files."""
     most_characters: int = 5_000
     queue_tokens: int = 65_536
     """Number of source tokens in the queue, times the beam size, above which requests are refused."""

@@ -24,7 +24,7 @@ from allyouneed.serve.access import Hosts, Origins, ServerSettings, is_loopback
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.protocols.protocol import ErrorForms, Protocol
 from allyouneed.serve.refusals import INTERNAL, Refusal
-from allyouneed.serve.request_options import MOST_BODY_BYTES, MOST_FIELDS
+from allyouneed.serve.request_options import MOST_BODY_BYTES, MOST_FIELDS, MOST_FILE_BYTES
 
 _BURST_SECONDS = 2.0
 """Burst allowance, in seconds of the sustained rate."""
@@ -118,6 +118,9 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _CLOSING = {"Connection": "close"}
+_LATER = {"Retry-After": "1", **_CLOSING}
+_MOST_FILES = 4
+"""Number of files that are received at the same time."""
 _STAYING_PATHS = ("/healthz", "/readyz", "/metrics")
 _log = logging.getLogger("allyouneed.server")
 
@@ -125,9 +128,10 @@ _log = logging.getLogger("allyouneed.server")
 class Guard:
     """Lets only good requests through to an application, and stops its work when the client has gone.
 
-    Bodies are read whole before the application runs, as none is longer than `MOST_BODY_BYTES`. The protocols
-    name open paths and the places of tokens. Requests are refused while `is_stopping` is true (503), and by
-    `require_room` if the server is too busy, which costs less than the application.
+    Bodies are read whole before the application runs, as none is longer than `MOST_BODY_BYTES`, or
+    `MOST_FILE_BYTES` where files are sent. The protocols name open paths and the places of tokens. Requests
+    are refused while `is_stopping` is true (503), and by `require_room` if the server is too busy, which
+    costs less than the application.
     """
 
     def __init__(
@@ -144,6 +148,14 @@ class Guard:
         self._rates = Rates(settings.requests_per_second)
         self._hosts, self._origins = Hosts(settings), Origins(settings.allowed_origins)
         self._open_paths = _OPEN_PATHS.union(*(each.open_paths for each in protocols))
+        self._open_prefixes = (
+            "/web/",
+            *(path for path in self._open_paths if path.endswith("/") and path != "/"),
+        )
+        paths = frozenset[str]().union(*(each.file_paths for each in protocols))
+        self._file_paths = paths if settings.files else frozenset[str]()
+        self._num_files = 0
+        """Number of files that are being received."""
         self._token_schemes = {each.name: each.token_scheme for each in protocols}
         self._token_fields = {place: name for each in protocols for place, name in each.token_fields.items()}
 
@@ -201,7 +213,7 @@ class Guard:
         scope[AUTHORISED] = token is None or any(
             hmac.compare_digest(each.encode(errors="replace"), token.encode()) for each in found
         )
-        is_open = scope["path"] in self._open_paths or scope["path"].startswith("/web/")
+        is_open = scope["path"] in self._open_paths or scope["path"].startswith(self._open_prefixes)
         if not (scope[AUTHORISED] or is_open):
             label, what = (
                 ("wrong_token", "the token is wrong") if found else ("no_token", "there is no token")
@@ -232,19 +244,17 @@ class Guard:
             raise Refusal(415, "encoding", "the body is compressed; send it as it is", _CLOSING)
         if "content-length" in headers and "transfer-encoding" in headers:
             raise Refusal(400, "two_lengths", "the body has a Content-Length and chunks; send one", _CLOSING)
-        if int(headers.get("content-length", "0")) > MOST_BODY_BYTES:
-            raise _too_large()
-        body = b""
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return None
-            part: bytes = message.get("body", b"")
-            body += part
-            if len(body) > MOST_BODY_BYTES:
-                raise _too_large()
-            if not message.get("more_body", False):
-                return body
+        has_file = scope["path"] in self._file_paths
+        if has_file and self._num_files >= _MOST_FILES:
+            raise Refusal(429, "too_many_files", "other files are being sent; try again in 1 s", _LATER)
+        most_bytes = MOST_FILE_BYTES if has_file else MOST_BODY_BYTES
+        if int(headers.get("content-length", "0")) > most_bytes:
+            raise _too_large(most_bytes)
+        self._num_files += has_file
+        try:
+            return await _received(receive, most_bytes)
+        finally:
+            self._num_files -= has_file
 
     async def _refuse(self, refusal: Refusal, scope: Scope, receive: Receive, sending: "_Sending") -> None:
         if scope["type"] == "websocket" and "websocket.http.response" not in scope.get("extensions", {}):
@@ -287,6 +297,19 @@ class Guard:
                 await self._refuse(INTERNAL, scope, receive, sending)
 
 
+async def _received(receive: Receive, most_bytes: int) -> bytes | None:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        body += message.get("body", b"")
+        if len(body) > most_bytes:
+            raise _too_large(most_bytes)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
 class _Sending:
     """Sends an answer with the headers that all answers have."""
 
@@ -314,8 +337,8 @@ class _Sending:
 
 
 # Made anew each time: an exception that is raised again keeps the frames of before, and the bodies in them.
-def _too_large() -> Refusal:
-    message = f"the body has more than {MOST_BODY_BYTES:,} bytes; send less"
+def _too_large(most_bytes: int) -> Refusal:
+    message = f"the body has more than {most_bytes:,} bytes; send less"
     return Refusal(413, "too_large", message, _CLOSING)
 
 

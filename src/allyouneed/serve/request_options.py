@@ -8,6 +8,7 @@ from allyouneed.tasks.translation.outputs import Segment, Translation
 from allyouneed.terms.glossary import Glossary
 
 MOST_BODY_BYTES: Final = 2**20
+MOST_FILE_BYTES: Final = 2**24
 MOST_TEXTS: Final = 64
 MOST_FIELDS: Final = 1_000
 """Maximum number of fields of a form, and of keys of an object in JSON: more take seconds to read."""
@@ -31,6 +32,10 @@ class RequestOptions:
     """Whether to align words; has no effect over a third language."""
     glossary: Glossary | None = None
     """Terms of the direction, which one model translates in."""
+    keep: bool = False
+    """Whether placeholders and the like stay as they are, also where the server does not keep all."""
+    most_characters: int = 0
+    """Length that a text may have, if more than in other requests."""
     links: bool = False
     """Whether to align characters, over a third language, too."""
     search: SearchSettings = field(default_factory=SearchSettings)

@@ -27,6 +27,7 @@ from allyouneed.serve.directions import (
     sources_of,
     targets_of,
 )
+from allyouneed.serve.documents import Documents
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.glossaries import GlossaryFolder
 from allyouneed.serve.models import ServedModel
@@ -66,6 +67,8 @@ class Service:
         codes = {*sources_of(self.directions), *targets_of(self.directions)}
         self.glossaries = GlossaryFolder(settings.glossaries) if settings.glossaries else None
         """The glossaries of clients, if they can store some."""
+        self.documents = Documents(self.translate_all, self.route) if settings.files else None
+        """The files of clients, if they can send some."""
         self._spans = Spans() if settings.keep else None
         self.languages: Mapping[str, str] = {code: language_name(code) for code in sorted(codes)}
         """Code -> English name of all source and target languages, sorted by code."""
@@ -298,7 +301,7 @@ class Service:
         tell: Callable[[str], None] | None = None,
         prefix: Sequence[int] | None = None,
     ) -> TranslatedText:
-        if prefix is None and not options.prefix and (self._spans or options.glossary):
+        if prefix is None and not options.prefix and (self._spans or options.glossary or options.keep):
             return await self._kept_step(translator, text, options, when_queued)
         aligns = (options.alignments or options.links) and translator.engine.aligns
         keywords = {**options.search, "alignments": aligns, "split_sentences": prefix is None}
@@ -318,7 +321,8 @@ class Service:
         self, translator: Translator, text: str, options: RequestOptions, when_queued: WhenQueued
     ) -> TranslatedText:
         """Translate a text, in several attempts where it has spans or terms to be kept."""
-        keeping = KeepingTranslator(translator, Kept(self._spans, options.glossary))
+        spans = self._spans or (Spans() if options.keep else None)
+        keeping = KeepingTranslator(translator, Kept(spans, options.glossary))
         attempts, made = keeping.attempts(text, split_sentences=True), list[TranslatedText]()
         aligns = (options.alignments or options.links) and translator.engine.aligns
         outcome = await asyncio.to_thread(next_step, attempts, None)
@@ -387,7 +391,7 @@ class Service:
     def _require(self, texts: Sequence[str], options: RequestOptions = RequestOptions()) -> None:
         """Refuse requests beyond the limits."""
         current().num_pending = sum(map(len, texts))
-        longest = self.settings.most_characters
+        longest = max(self.settings.most_characters, options.most_characters)
         if max(map(len, [*texts, options.prefix]), default=0) > longest:
             raise Refusal(413, "too_long", f"a text has more than {longest:,} characters; divide it")
         beams = max(options.n_best, options.search.get("beam_size") or 1)

@@ -10,6 +10,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from allyouneed.config.run import RunConfig
 from allyouneed.data.sentences import sentence_spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
@@ -20,7 +21,7 @@ from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary, Term
 from allyouneed.terms.spans import KINDS, Spans
-from allyouneed.terms.stand_ins import POOLS, Masked
+from allyouneed.terms.stand_ins import POOLS, Masked, word_pairs
 from allyouneed.terms.translation_memory import TranslationMemory
 
 _WINDOW = 4_096
@@ -139,6 +140,15 @@ def _sentences_of_lines(text: str, language: str) -> list[tuple[int, int]]:
     return spans
 
 
+def _restored(text: str, masked: Masked, translation: Translation) -> Translation:
+    """A translation with the spans of the text in place of stand-ins, and its alignment, if it has one."""
+    restored = masked.restored(translation.text)
+    found = masked.links(translation.links, translation.text) if translation.links else None
+    links = None if found is None else [*found]
+    alignment = word_pairs(links, text, restored) if links else None
+    return replace(translation, text=restored, alignment=alignment, links=links)
+
+
 @dataclass(frozen=True)
 class Kept:
     """Requirements on translations: they have the spans of a text as they are, and the terms of a glossary.
@@ -176,9 +186,7 @@ class Kept:
             found = yield from sentence.repaired(language, aligns=aligns)
         masked, lacking = sentence.masked, sentence.lacking(found[0].text)
         lost = [masked.text[term.begin : term.end] for term in lacking]
-        translations = [replace(each, text=masked.restored(each.text)) for each in found]
-        if spans:  # alignments are of the text with stand-ins
-            translations = [replace(each, alignment=None, links=None) for each in translations]
+        translations = [_restored(text, masked, each) for each in found] if spans else found
         notices = tuple(
             f"{masked.spans.get(each, each)!r} found no place in the translation" for each in lost
         )
@@ -237,8 +245,38 @@ class KeepingTranslator:
 
     def translate(self, texts: Iterable[str], **options: Any) -> list[Translation]:
         """The best translation of each text, in order; see `Translator.translate`."""
+        return [best for best, *_ in self.stream(texts, **options)]
+
+    def with_spans(self) -> "KeepingTranslator":
+        """The same, keeping spans of all kinds, unless it keeps some already."""
+        kept = self._kept if self._kept.spans else replace(self._kept, spans=Spans())
+        return KeepingTranslator(self._translator, kept)
+
+    @property
+    def aligns(self) -> bool:
+        """Whether words can be aligned."""
+        return self._aligns
+
+    @property
+    def config(self) -> RunConfig:
+        """The configuration of the model."""
+        return self._translator.config
+
+    def stream(
+        self, texts: Iterable[str], *, tell: Callable[[str], object] = lambda _: None, **options: Any
+    ) -> Iterator[list[Translation]]:
+        """The translations of each text, best first; see `Translator.stream`.
+
+        Args:
+            texts: Texts.
+            tell: Called with each message about what a translation lacks.
+            **options: See `Translator.stream`.
+        """
         requests = map(TranslationRequest, count(1), texts)
-        return [answer.result[0] for answer in require_all(self.answer(requests, **options), "text")]
+        for answer in require_all(self.answer(requests, **options), "text"):
+            for each in answer.notices:
+                tell(each)
+            yield answer.result
 
     def answer(
         self, requests: Iterable[TranslationRequest | Failure], **options: Any
@@ -248,16 +286,14 @@ class KeepingTranslator:
         The pieces of a translation are those with stand-ins for its spans.
 
         Raises:
-            UsageError: Samples are drawn, or alignments are wanted where spans are kept.
+            UsageError: Samples are drawn.
         """
-        if options.get("sampling", self._translator.config.search.sampling) or options.get("mbr"):
+        is_drawn = options.get("sampling", self._translator.config.search.sampling) or options.get("mbr")
+        if is_drawn and self._kept != Kept():
             raise UsageError(
                 "spans and terms are kept by search only; leave out sampling and mbr",
                 settings=["sampling", "mbr"],
             )
-        if options.get("alignments") and self._kept.spans:
-            message = "alignments: there are none where spans are kept; leave out one"
-            raise UsageError(message, settings=["alignments"])
         remaining = iter(requests)
         while window := list(islice(remaining, _WINDOW)):
             yield from self._answered(window, options)
@@ -278,7 +314,7 @@ class KeepingTranslator:
                 told = notices.get(place, ()) + outcome.notices
                 result = outcome.translations
                 if not options.get("alignments"):
-                    result = [replace(each, alignment=None) for each in result]
+                    result = [replace(each, alignment=None, links=None) for each in result]
                 answers[place] = Answer(requests[place].id, result, told)
 
         to_do = dict[int, TranslationRequest]()

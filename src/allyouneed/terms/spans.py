@@ -119,7 +119,7 @@ def _widened(text: str, begin: int, end: int) -> tuple[int, int]:
 
 
 def _is_of_word(character: str) -> bool:
-    return character.isdigit() or character.lower() != character.upper()
+    return character == "_" or character.isdigit() or character.lower() != character.upper()
 
 
 def _usable(pattern: str) -> re.Pattern[str]:

@@ -51,6 +51,17 @@ def test_attributes_are_translated_if_they_are_named(translate: RunCommand, toy_
     assert f'<a title="{moon}">' in out.decode()
 
 
+def test_spans_and_terms_are_kept_within_tags(translate: RunCommand, tmp_path: Path) -> None:
+    terms = tmp_path / "terms.tsv"
+    terms.write_bytes(b"moon\tZebra\n")
+    page = b"<p>sun {name} <b>sees</b> the <i>moon</i> %s</p>"
+    code, out, err = translate(page, "--markup", "html", "--keep", "--glossary", terms)
+    assert (code, err) == (0, "")
+    assert sorted(tags(out.decode())) == sorted(tags(page.decode()))
+    for each in ("{name}", "%s", "Zebra"):
+        assert out.decode().count(each) == 1
+
+
 def test_text_without_tags_is_translated_as_lines_are(translate: RunCommand) -> None:
     for text in ("sun sees moon", "bird sees fish"):
         assert translate(text.encode(), "--markup", "html")[1] + b"\n" == translate(f"{text}\n".encode())[1]
@@ -90,10 +101,14 @@ def test_text_without_tags_is_translated_as_lines_are(translate: RunCommand) -> 
             ["--markup", "html", "--jsonl"],
             b"",
             2,
-            "--jsonl: is for lines, not for a document (--markup); leave it out",
+            "--jsonl: is for lines, not for a file or --markup; leave it out",
         ),
-        (["--markup", "html", "--keep"], b"", 2, "--memory: are for lines, not for a document (--markup)"),
-        (["--markup", "html", "--engine", "ray"], b"", 2, "--engine ray: is for lines, not for a document"),
+        (
+            ["--markup", "html", "--engine", "ray"],
+            b"",
+            2,
+            "--engine ray: is for lines, not for a file or --markup",
+        ),
         (["--attributes", "alt"], b"", 2, "--attributes: is for documents; add --markup html or xml"),
     ],
 )

@@ -46,7 +46,6 @@ def test_terms_get_their_translations(translate: RunCommand, tmp_path: Path) -> 
         (["--memory", "F"], b"", 2, "F: the model does not say its languages"),
         (["--keep-pattern", "("], b"", 2, "--keep-pattern: '(' is no regular expression"),
         (["--keep", "--sampling"], b"", 2, "leave out --sampling and --mbr"),
-        (["--keep", "--alignments"], b"", 2, "--alignments: there are none where spans are kept"),
         (["--keep", "--engine", "ray"], b"", 2, "--engine: cannot be used with --keep"),
     ],
 )

@@ -333,7 +333,7 @@ def test_a_damaged_form_is_refused(http: httpx.Client) -> None:
 def test_what_is_not_served_is_answered_in_deepls_form(client: deepl.DeepLClient, http: httpx.Client) -> None:
     assert client.list_glossaries() == []
     assert client.get_glossary_languages() == []
-    with pytest.raises(deepl.DeepLException, match="this server has no documents"):
+    with pytest.raises(deepl.DeepLException, match="this server has no rephrasing"):
         client.rephrase_text("sun", target_lang="EN-US")
     for method, path in (("POST", "/document"), ("GET", "/translate"), ("DELETE", "/glossaries/1")):
         response = http.request(method, path)

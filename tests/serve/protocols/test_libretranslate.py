@@ -363,6 +363,7 @@ def test_health_and_the_specification_are_answered(client: httpx.Client) -> None
     }
     assert statuses == {
         ("post", "/translate"): 200,
+        ("post", "/translate_file"): 403,
         ("post", "/detect"): 200,
         ("get", "/languages"): 200,
         ("get", "/frontend/settings"): 200,

@@ -64,13 +64,16 @@ class Limits:
 @Parameter(name="*")
 @dataclass(frozen=True)
 class KeptTexts:
-    """Spans and terms whose translations are given."""
+    """Spans and terms whose translations are given, and files."""
 
     keep: bool = False
     """Leave placeholders, addresses, code, hashtags, amounts with units and emoji as they are."""
     glossaries: Path | None = None
     """Folder for the glossaries that clients of DeepL's protocol store, up to 1,000; made if it is not there.
     Without it, none can be stored."""
+    files: bool = False
+    """Translate files, such as docx and po, up to 16 MiB: of LibreTranslate's and DeepL's clients, and of the
+    page."""
 
 
 @Parameter(name="*")
@@ -113,7 +116,7 @@ def serve(
     allyouneed serve --direction en-de=runs/first --direction de-fr=runs/second
     allyouneed serve models/en-de --host 0.0.0.0 --token-file token.txt --allowed-host translate.example.org
     allyouneed serve models/en-de models/de-en --beam-size 4 --beam-size de-en=1 --precision de-en=float32
-    allyouneed serve models/en-de --keep --glossaries /var/lib/glossaries
+    allyouneed serve models/en-de --keep --glossaries /var/lib/glossaries --files
     ALLYOUNEED_SERVE_PORT=8080 allyouneed serve models/en-de
     ```
 

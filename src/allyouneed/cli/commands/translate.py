@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, tee
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.document_stream import translate_document
+from allyouneed.cli.document_stream import translate_document, translate_into
 from allyouneed.cli.line_output import LineOutput, StreamOutput, parts_output, resumed_output
 from allyouneed.cli.request_lines import (
     STANDARD_INPUT,
@@ -147,21 +147,18 @@ class TextLines:
             raise UsageError("--attributes: is for documents; add --markup html or xml")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
-    def _require_for_document(self, engine: Engine, kept: KeptText) -> None:
+    def _require_for_document(self, engine: Engine) -> None:
         wrong = [f"--{name.replace('_', '-')}" for name in _FOR_LINES if getattr(self, name)]
         if wrong := [*wrong, *([f"--engine {engine}"] if engine != "local" else [])]:
-            raise UsageError(f"{wrong[0]}: is for lines, not for a document (--markup); leave it out")
-        if kept.is_wanted:
-            raise UsageError(
-                "--keep, --keep-pattern, --glossary, --memory: are for lines, not for a document (--markup); "
-                "leave them out"
-            )
+            raise UsageError(f"{wrong[0]}: is for lines, not for a file or --markup; leave it out")
 
-    def settings(self, engine: Engine, kept: KeptText) -> dict[str, Any]:
+    def settings(self, engine: Engine, *, is_file: bool) -> dict[str, Any]:
         """The options for the translator; an error if options contradict each other."""
         self.form()
-        if self.markup:
-            self._require_for_document(engine, kept)
+        if self.markup and is_file:
+            raise UsageError("--markup: the ending of a file tells its format; leave it out")
+        if self.markup or is_file:
+            self._require_for_document(engine)
         return {
             "n_best": self.n_best or 1,
             "alignments": self.alignments,
@@ -183,7 +180,7 @@ def translate(
     engine: Engine = "local",
     computing: Computing = Computing(),
 ) -> int:
-    """Translate standard input, line by line or as a document, to standard output.
+    """Translate standard input, line by line or as a document, or a file into another.
 
     ```
     allyouneed translate runs/first < test.en > output.de
@@ -192,6 +189,7 @@ def translate(
     echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
     allyouneed translate models/multilingual --to fr < test.en > output.fr
     allyouneed translate models/first --markup html --attributes alt,title < page.html > seite.html
+    allyouneed translate models/first report.docx bericht.docx
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
     allyouneed translate runs/first --mbr 64 --top-p 0.95 < test.en > output.de
     allyouneed translate runs/first --keep --glossary terms.tsv --memory old.tmx < test.en > output.de
@@ -203,7 +201,8 @@ def translate(
     that are not given are the model's own, by default the paper's: a beam of 4, a length penalty of 0.6.
 
     Args:
-        models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
+        models: A run, a checkpoint in it, or a model folder; several models form an ensemble. After these, if
+            files are translated, the one to read (such as txt, docx, odt, srt, po, json) and that to write.
         search: Search settings; by default the model's own.
         lines: Format of input and output lines.
         kept: Spans, terms and whole texts whose translations are given.
@@ -217,13 +216,38 @@ def translate(
 
     give_back_freed_memory()
     loading = computing.for_loading() if engine == "local" else {}
-    models = [*map(resolve_model, models)]  # of a run that goes on, the latest one now
-    asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, kept)}
+    models, files = _split(models)
+    asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, is_file=bool(files))}
     asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
+    if files:
+        request = _request([*models, shortlist], lines, kept, asked, computing)
+        return translate_into(_keeping(translator, kept, engine, shortlist), *files, request, asked)
     if lines.markup:
-        return translate_document(translator, lines.markup, lines.attributes, asked)
+        keeping = _keeping(translator, kept, engine, shortlist)
+        return translate_document(keeping, lines.markup, lines.attributes, asked)
     return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
+
+
+def _split(paths: list[Path]) -> tuple[list[Path], tuple[Path, Path] | None]:
+    """The models, of a run that goes on the latest, and the file to translate with that to write, if any."""
+    if not any(path.suffix and not path.is_dir() for path in paths):
+        return [*map(resolve_model, paths)], None
+    from allyouneed.files.formats import FORMATS, format_of
+
+    are_files = [
+        not path.is_dir() and (path.suffix.lower() in FORMATS or (len(paths) > 2 and path.is_file()))
+        for path in paths
+    ]
+    if not any(are_files):
+        return [*map(resolve_model, paths)], None
+    first = are_files.index(True)
+    format_of(str(paths[first]))  # is known
+    if not 0 < first == len(paths) - 2:
+        raise UsageError(
+            f"{paths[first]}: name a model first, then the file to translate and the one to write"
+        )
+    return [*map(resolve_model, paths[:-2])], (paths[-2], paths[-1])
 
 
 def _translate_lines(
@@ -237,11 +261,11 @@ def _translate_lines(
     computing: Computing,
 ) -> int:
     """Translate the lines of standard input as `asked`; return the exit code."""
-    stream: Stream = partial(_keeping(translator, kept, engine, shortlist).answer, **asked)
+    answering = _keeping(translator, kept, engine, shortlist) if kept.is_wanted else translator
+    stream: Stream = partial(answering.answer, **asked)
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
-        folders = [*models, *([shortlist] if shortlist else [])]
-        request = partial(_request, folders, lines, kept, asked, computing)
+        request = partial(_request, [*models, shortlist], lines, kept, asked, computing)
         output = stack.enter_context(_output(lines, request))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
@@ -252,11 +276,9 @@ def _translate_lines(
 
 def _keeping(
     translator: "Translator", kept: KeptText, engine: str, shortlist: Path | None
-) -> "Translator | KeepingTranslator":
-    """The translator, or one that keeps what is wanted."""
-    if not kept.is_wanted:
-        return translator
-    if engine != "local" or shortlist:
+) -> "KeepingTranslator":
+    """A translator that keeps what is wanted."""
+    if kept.is_wanted and (engine != "local" or shortlist):
         other = "--shortlist" if shortlist else "--engine"
         raise UsageError(f"{other}: cannot be used with --keep, --glossary or --memory; leave out one")
     from allyouneed.terms.keeping import KeepingTranslator
@@ -343,10 +365,16 @@ def _on_cluster(
 
 
 def _request(
-    directories: list[Path], lines: TextLines, kept: KeptText, asked: dict[str, Any], computing: Computing
+    directories: Sequence[Path | None],
+    lines: TextLines,
+    kept: KeptText,
+    asked: dict[str, Any],
+    computing: Computing,
 ) -> str:
     """The models and options that answers depend on."""
-    manifests = [sha256_of(file) for file in (*(each / MANIFEST for each in directories), *kept.files)]
+    manifests = [
+        sha256_of(file) for file in (*(each / MANIFEST for each in directories if each), *kept.files)
+    ]
     computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
     form = replace(lines, parts=None, strict=False)
     spans = (kept.keep, kept.keep_patterns) if kept.is_wanted else ()

@@ -13,7 +13,8 @@ from allyouneed.language_codes import closest_code
 from allyouneed.markup.dialect import DIALECTS, Dialect, xml_fault
 from allyouneed.markup.document import Passages
 from allyouneed.markup.marks import MarkedText
-from allyouneed.serve.directions import Direction, between, sources_of, targets_of
+from allyouneed.serve.directions import AUTO, Direction, between, sources_of, targets_of
+from allyouneed.serve.protocols.deepl_documents import document_answers
 from allyouneed.serve.protocols.deepl_glossaries import (
     deepl_code,
     glossary_answers,
@@ -202,9 +203,7 @@ _UNLIMITED: Final = 1_000_000_000_000
 _LINE_BREAK: Final = re.compile(r"(?<=\S)[ \t]*\r?\n[ \t]*(?=\S)")
 """A line break within a paragraph."""
 _METHODS: Final = ["GET", "POST", "PUT", "PATCH", "DELETE"]
-_NO_ADDITIONS: Final = (
-    "Not found: this server has no documents, rephrasing or other additions to translation."
-)
+_NO_ADDITIONS: Final = "Not found: this server has no rephrasing or other additions to translation."
 _STATUS: Final = {401: 403, 422: 400}
 
 
@@ -216,6 +215,7 @@ def routes(service: Service) -> APIRouter:
         (["GET", "POST"], "/languages", endpoints.languages),
         (["GET", "POST"], "/usage", endpoints.usage),
         *glossary_answers(service, read_values),
+        *document_answers(service, read_values, endpoints.document_options),
         (_METHODS, "/{path:path}", always(Refusal(404, "not_served", _NO_ADDITIONS))),
     ]
     return router_of(answers, prefix="/v2")
@@ -228,7 +228,12 @@ def error_response(refusal: Refusal) -> JSONResponse:
 
 
 PROTOCOL: Final = Protocol(
-    "deepl", routes, error_response, error_paths=("/v2", "/v3"), token_scheme="DeepL-Auth-Key"
+    "deepl",
+    routes,
+    error_response,
+    error_paths=("/v2", "/v3"),
+    file_paths=frozenset({"/v2/document"}),
+    token_scheme="DeepL-Auth-Key",
 )
 
 
@@ -269,6 +274,18 @@ class _Endpoints:
             if model_type := values.get("model_type"):  # of which a server like this has only one
                 results[-1]["model_type_used"] = model_type.removeprefix("prefer_")
         return {"translations": results}
+
+    async def document_options(self, values: Values) -> RequestOptions:
+        """The options of the translation of a document."""
+        _require_supported(values)
+        source, target = values.get("source_lang"), values.get("target_lang", "")
+        if source is None:
+            if "glossary_id" in values:
+                raise Refusal(400, "value", "Value for 'source_lang' not specified, which a glossary needs.")
+            return RequestOptions(AUTO, self._languages.target(target))
+        direction = self._languages.direction(source, target)
+        glossary = await self._glossary(values, [direction])
+        return RequestOptions(direction.source, direction.target, glossary=glossary)
 
     async def _glossary(self, values: Values, directions: Sequence[Direction]) -> Glossary | None:
         """The glossary that a request names, which must be of its direction."""

@@ -5,12 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import count, islice, product
+from pathlib import Path
 from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
 from allyouneed.data.words import has_letters
+from allyouneed.files.formats import FORMATS
 from allyouneed.language_codes import closest_code, standard_code
 from allyouneed.markup.dialect import HTML
 from allyouneed.markup.document import Passages
@@ -18,9 +20,11 @@ from allyouneed.serve.directions import AUTO, Direction, Route, between, to_itse
 from allyouneed.serve.protocols.protocol import (
     Protocol,
     always,
+    file_response,
     media_type,
     read_form,
     read_object,
+    read_upload,
     router_of,
 )
 from allyouneed.serve.refusals import Refusal
@@ -131,6 +135,15 @@ SPECIFICATION: Final[dict[str, Any]] = {
                 api_key=_KEY,
             )
         },
+        "/translate_file": {
+            "post": _endpoint(
+                {"type": "object", "properties": {"translatedFileUrl": _TEXT}},
+                file="A file, in a form of type multipart/form-data.",
+                source='Code of the source language, or "auto".',
+                target="Code of the target language.",
+                api_key=_KEY,
+            )
+        },
         "/detect": {
             "post": _endpoint({"type": "array", "items": _DETECTION}, q="A text.", api_key=_KEY),
         },
@@ -225,8 +238,8 @@ def routes(service: Service) -> APIRouter:
         (["GET", "HEAD"], "/health", always({"status": "ok"})),
         (["GET", "HEAD"], "/spec", always(SPECIFICATION)),
         (["POST"], "/suggest", always(Refusal(403, *_NO_SUGGESTIONS))),
-        (["POST"], "/translate_file", always(Refusal(403, *_NO_FILES))),
-        (["GET", "HEAD"], "/download_file/{name}", always(Refusal(400, *_NO_FILES))),
+        (["POST"], "/translate_file", endpoints.translate_file),
+        (["GET"], "/download_file/{name}", endpoints.download_file),
     ]
     return router_of(answers)
 
@@ -251,8 +264,9 @@ PROTOCOL: Final = Protocol(
         *("/translate", "/detect", "/languages", "/frontend", "/spec"),
         *("/suggest", "/translate_file", "/download_file"),
     ),
-    open_paths=frozenset({"/languages", "/frontend/settings", "/health", "/spec"}),
-    token_fields={("http", "/translate"): "api_key", ("http", "/detect"): "api_key"},
+    open_paths=frozenset({"/languages", "/frontend/settings", "/health", "/spec", "/download_file/"}),
+    file_paths=frozenset({"/translate_file"}),
+    token_fields={("http", path): "api_key" for path in ("/translate", "/detect", "/translate_file")},
 )
 
 
@@ -295,6 +309,39 @@ class _Endpoints:
             return answer
         return {name: values[0] for name, values in answer.items()}
 
+    async def translate_file(self, request: Request) -> dict[str, Any]:
+        """Translate a file; the answer has an address where the result can be fetched once."""
+        if (documents := self._service.documents) is None:
+            raise Refusal(403, *_NO_FILES)
+        given, upload = await read_upload(request)
+        fields = Fields(dict(reversed(request.query_params.multi_items() + given)), are_json=False)
+        if upload is None:
+            raise invalid("missing file parameter")
+        source, target = str(fields.required("source")), str(fields.required("target"))
+        options = RequestOptions(AUTO, self._languages.require(target))
+        if source.lower() != AUTO:
+            direction = self._languages.direction(source, target)
+            options = RequestOptions(direction.source, direction.target)
+        document = documents.begin(*upload, options)
+        assert document.task is not None
+        try:
+            await document.task
+            if document.error:
+                raise document.error
+        except BaseException:  # also if the client has gone
+            documents.forget(document)
+            raise
+        name = f"{document.key}{Path(document.name).suffix}"
+        return {"translatedFileUrl": f"{request.base_url}download_file/{name}"}
+
+    async def download_file(self, request: Request) -> Response:
+        if (documents := self._service.documents) is None:
+            raise Refusal(400, *_NO_FILES)
+        document = documents.with_key(Path(request.path_params["name"]).stem)
+        if document is None or not document.has_ended or document.error:
+            raise Refusal(404, "no_file", "there is no such file, or it has been fetched")
+        return file_response(document.name, await asyncio.to_thread(documents.take, document))
+
     async def detect(self, request: Request) -> list[dict[str, Any]]:
         texts = (await read_fields(request)).texts()
         detecting = asyncio.to_thread(self._service.detect, self._joined(texts))  # takes a second at first
@@ -313,8 +360,8 @@ class _Endpoints:
             "apiKeys": needs_key,
             "keyRequired": needs_key,
             "suggestions": False,
-            "filesTranslation": False,
-            "supportedFilesFormat": [],
+            "filesTranslation": self._service.documents is not None,
+            "supportedFilesFormat": [*FORMATS] if self._service.documents else [],
             "language": {
                 "source": {"code": AUTO, "name": "Auto Detect"},
                 "target": {"code": shown(target), "name": self._service.languages.get(target, "English")},

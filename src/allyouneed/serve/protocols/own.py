@@ -9,6 +9,7 @@ from fastapi.responses import StreamingResponse
 from pydantic import Field
 
 from allyouneed.config.run import SearchSettings
+from allyouneed.files.formats import FORMATS
 from allyouneed.serve.guard import AUTHORISED
 from allyouneed.serve.protocols.protocol import Protocol, streamed
 from allyouneed.serve.refusals import Body, Refusal, StrictRoute
@@ -111,6 +112,7 @@ def routes(service: Service) -> APIRouter:
                 "texts": MOST_TEXTS,
                 "beam_size": MOST_BEAMS,
             },
+            "files": [*FORMATS] if service.documents else [],
             "needs_token": service.settings.token is not None,
         }
 

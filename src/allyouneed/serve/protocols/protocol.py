@@ -3,16 +3,19 @@
 import codecs
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from fastapi import APIRouter, FastAPI, Request
 from python_multipart.multipart import parse_options_header
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from allyouneed.data.strict_json import parse_object
 from allyouneed.errors import DataError
+from allyouneed.files.formats import format_of
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.refusals import INTERNAL, Form, Refusal, own_form
 from allyouneed.serve.request_options import MOST_FIELDS
@@ -31,7 +34,9 @@ class Protocol:
     error_paths: tuple[str, ...] = ()
     """Paths whose errors have this form, as have those of the paths below them."""
     open_paths: frozenset[str] = frozenset()
-    """Paths that need no token."""
+    """Paths that need no token, and beginnings of such paths, which end in a slash."""
+    file_paths: frozenset[str] = frozenset()
+    """Paths that files are sent to."""
     token_scheme: str = "Bearer"
     """Scheme of the Authorization header with the token."""
     token_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -97,7 +102,16 @@ _CHARSETS: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
 
 
 async def read_form(request: Request) -> list[tuple[str, str]]:
-    """The names and texts of a form's fields, in order; files are left out.
+    """The names and texts of a form's fields, in order; files are left out. See `read_upload`."""
+    return (await read_upload(request))[0]
+
+
+Upload = tuple[str, bytes]
+"""The name and the content of a file."""
+
+
+async def read_upload(request: Request) -> tuple[list[tuple[str, str]], Upload | None]:
+    """The names and texts of a form's fields, in order, and the file in its field `file`, if there is one.
 
     Refuses bodies that are not the form that they should be (400), or in an unusual encoding (415).
     """
@@ -114,11 +128,25 @@ async def read_form(request: Request) -> list[tuple[str, str]]:
             text = (await request.body()).decode(charset)
             # Starlette would take bytes that are not escaped for Latin-1
             strict: dict[str, Any] = {"encoding": charset, "errors": "strict", "max_num_fields": MOST_FIELDS}
-            return parse_qsl(text, keep_blank_values=True, **strict)
+            return parse_qsl(text, keep_blank_values=True, **strict), None
         async with request.form(max_files=1) as form:
-            return [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+            fields = [(name, value) for name, value in form.multi_items() if isinstance(value, str)]
+            file = form.get("file")
+            if not isinstance(file, UploadFile):
+                return fields, None
+            return fields, (file.filename or "", await file.read())
     except (HTTPException, ValueError):
         raise Refusal(400, "not_a_form", "The form in the request cannot be read.") from None
+
+
+def file_response(name: str, content: bytes) -> Response:
+    """The response with a translated file, to be stored under the name that it was sent with."""
+    quoted = quote(Path(name).name)
+    return Response(
+        content,
+        media_type=format_of(name).media_type,
+        headers={"Content-Disposition": f"attachment; filename*=UTF-8''{quoted}"},
+    )
 
 
 async def streamed(events: AsyncIterator[str], last: Callable[[Refusal], str]) -> StreamingResponse:

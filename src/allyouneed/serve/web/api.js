@@ -26,10 +26,12 @@ function headers(content) {
 }
 
 async function send(path, content, signal) {
+  const isForm = content instanceof FormData; // whose type the browser tells
   let response;
   try {
     const method = content === undefined ? "GET" : "POST";
-    response = await fetch(path, { method, headers: headers(content), body: JSON.stringify(content), signal });
+    const body = isForm ? content : JSON.stringify(content);
+    response = await fetch(path, { method, headers: headers(isForm ? undefined : content), body, signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused(0, "No connection to the server.", SECONDS_BETWEEN_TRIES);
@@ -38,10 +40,10 @@ async function send(path, content, signal) {
   const { error } = await response.json().catch(() => ({}));
   const isBusy = response.status === 429 || response.status === 503;
   const seconds = isBusy ? Number(response.headers.get("Retry-After")) || SECONDS_BETWEEN_TRIES : 0;
-  throw new Refused(response.status, error?.message ?? `The server answered with status ${response.status}.`, seconds);
+  throw new Refused(response.status, error?.message ?? error ?? `The server answered with status ${response.status}.`, seconds);
 }
 
-/** The JSON that the server answers. */
+/** The JSON that the server answers to an object or a form. */
 export const ask = async (path, content, signal) => (await send(path, content, signal)).json();
 
 /**

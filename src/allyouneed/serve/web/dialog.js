@@ -31,7 +31,7 @@ export async function showAttention(load) {
   }
 }
 
-/** RequestOptions for the token; resolves with it when it is given. */
+/** Ask for the token; resolves with it when it is given. */
 export function askForToken(message) {
   const field = element("input", { type: "password", autocomplete: "off", "aria-label": "Token", required: true });
   const enter = element("button", { class: "main" }, "Continue");

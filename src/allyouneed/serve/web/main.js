@@ -11,7 +11,7 @@ const content = document.querySelector("#content"), modes = document.querySelect
 
 /** What is served; asks for the token until the server takes it. */
 async function served() {
-  let message = "RequestOptions its operator for it. It is kept until this tab is closed.";
+  let message = "Ask its operator for it. It is kept until this tab is closed.";
   for (;;) {
     const listed = await ask("/api/models");
     if (!listed.needs_token || listed.models.length) return listed;

@@ -3,6 +3,7 @@
 import { element } from "./explorer/elements.js";
 import { Refused, ask, latest, stream, untilAnswered } from "./api.js";
 import { showAttention } from "./dialog.js";
+import { fileChoice } from "./files.js";
 import { kept } from "./kept.js";
 import { languageChoice } from "./languages.js";
 import { openMenu } from "./menu.js";
@@ -154,9 +155,11 @@ export function translatorView(served) {
     translate(0);
   }
   put(null, "");
+  const chosen = () => ({ from: languages.from, to: languages.to });
+  const files = served.files.length ? [fileChoice(served.files, chosen, say)] : [];
   const node = element("div", { class: "translator" },
     element("div", { class: "languages" }, languages.source, languages.swap, languages.target),
-    element("section", { class: "pane", "aria-label": "Source" }, source.node, element("footer", {}, source.count, clear)),
+    element("section", { class: "pane", "aria-label": "Source" }, source.node, element("footer", {}, source.count, ...files, clear)),
     element("section", { class: "pane", "aria-label": "Result" }, target.node, element("footer", {}, undo, look, copy)));
   return { nodes: [node, status], start: () => source.area.focus() };
 }

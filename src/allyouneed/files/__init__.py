@@ -1,0 +1,1 @@
+"""Files of other programs, such as documents, subtitles and catalogues, and their translations."""

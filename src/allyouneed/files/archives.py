@@ -1,0 +1,184 @@
+"""Office documents and e-books: ZIP archives of XML files, some of which have texts."""
+
+import io
+import lzma
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from allyouneed.errors import DataError
+from allyouneed.files.office_text import CELLS, INLINE_CELLS, SLIDES, WORDS, Names, OfficeText
+from allyouneed.files.translating import Translate, decoded, joined
+from allyouneed.markup.dialect import HTML, XML, Dialect, escaped, xml_fault
+from allyouneed.markup.document import Document
+from allyouneed.markup.paragraph import Content
+
+_MOST_BYTES: Final = 1 << 26
+"""Size of a part with texts, unpacked."""
+_MOST_BYTES_IN_ALL: Final = 1 << 30
+_ODF_SILENT: Final = frozenset(
+    {
+        *("text:note", "text:tracked-changes", "office:annotation", "office:binary-data", "text:ruby-text"),
+        *("math:math", "svg:title", "svg:desc"),
+    }
+)
+"""Elements that stand within sentences and have texts that are no part of them."""
+_ODF_KEPT: Final = frozenset(
+    {
+        *("text:note-citation", "text:sequence", "text:file-name", "text:author-name", "text:page-number"),
+        *("text:page-count", "text:date", "text:time", "text:index-entry-span", "number:text"),
+        *("number:currency-symbol", "number:fill-character", "office:scripts", "office:forms"),
+        *("office:meta", "office:settings"),
+    }
+)
+_ODF: Final = XML._replace(
+    has_outline=False,
+    splitting=frozenset({"text:p", "text:h", "text:tab", "text:line-break"}),
+    kept=_ODF_KEPT | _ODF_SILENT,
+    silent=_ODF_SILENT,
+)
+_NOTE: Final = re.compile(r"(<text:note-body>)(.*?)(?=</text:note-body>)", re.DOTALL)
+_XHTML: Final = HTML._replace(has_empty_tags=True, write=escaped)
+_CHARACTER: Final = re.compile(r"_x([\dA-Fa-f]{4})_")
+"""A character that XML would not keep in an attribute, such as a line break."""
+_COLUMN: Final = re.compile(r"<(?:\w+:)?tableColumn\b[^>]*?\sname=\"([^\"]*)\"")
+_NAMESPACES: Final = {
+    WORDS: "wordprocessingml",
+    SLIDES: "drawingml",
+    CELLS: "spreadsheetml",
+    INLINE_CELLS: "spreadsheetml",
+}
+_MOST_PACKED: Final = 100
+"""How many times larger a large part may become."""
+
+_MACROS: Final = re.compile(r"(?i)vbaproject\.bin\Z|\A(?:Basic|Scripts)/.")
+_PAGE_TYPE: Final = re.compile(r"<!DOCTYPE\s+(?:html|ncx)\b[^][<>]*>")
+_ENTITY: Final = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[A-Za-z]\w*;")
+"""An entity that the document type of a page declares."""
+_DAMAGED: Final = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, ValueError, OSError),
+)
+
+Reader = Callable[[str, Translate], Content]
+"""Reads a part; what stands within sentences is translated before."""
+
+
+class Archive(NamedTuple):
+    """A format whose files are archives."""
+
+    readers: Mapping[str, Reader]
+    """Regular expression of names -> reader of the parts with such names."""
+    finds_kept: bool = False
+    """Whether headings of tables stay as they are, which formulas name."""
+
+    def translated(self, content: bytes, translate: Translate) -> bytes:
+        """Translate a file.
+
+        Raises:
+            DataError: It is no such archive, or damaged, encrypted, too large, or has macros; or a part is
+                not well-formed.
+        """
+        try:
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                _require_harmless(archive)
+                return self._written(archive, translate)
+        except _DAMAGED as error:
+            raise DataError(f"no whole archive ({error}); export the file again") from None
+
+    def _written(self, archive: zipfile.ZipFile, translate: Translate) -> bytes:
+        translate = translate.keeping(_columns(archive)) if self.finds_kept else translate
+        parts = {each.filename: self._part(archive, each, translate) for each in archive.infolist()}
+        contents = {name: part for name, part in parts.items() if part}
+        found = dict(zip(contents, joined(translate, [*contents.values()]), strict=True))
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w") as new:
+            new.comment = archive.comment
+            for each in archive.infolist():
+                is_new = each.filename in found
+                new.writestr(each, found[each.filename].encode() if is_new else archive.read(each))
+        return written.getvalue()
+
+    def _part(
+        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, translate: Translate
+    ) -> Content | None:
+        name = member.filename
+        reader = next((each for pattern, each in self.readers.items() if re.fullmatch(pattern, name)), None)
+        if reader is None:
+            return None
+        try:
+            text, _ = decoded(archive.read(member))
+            page = _PAGE_TYPE.sub("", text, count=1)
+            if fault := xml_fault(page if page == text else _ENTITY.sub(" ", page)):
+                raise DataError(f"{fault}; export the file again", label="E-XML")
+            return reader(text, translate)
+        except DataError as error:
+            raise DataError(f"{name}: {error.messages[0]}", label=error.label) from None
+
+
+def _require_harmless(archive: zipfile.ZipFile) -> None:
+    members = archive.infolist()
+    if any(each.flag_bits & 1 for each in members):
+        raise DataError("encrypted; save it without a password")
+    if found := next((each for each in members if _MACROS.search(each.filename)), None):
+        raise DataError(f"has macros ({found.filename}); save it without them")
+    if sum(each.file_size for each in members) > _MOST_BYTES_IN_ALL:
+        raise DataError(
+            f"more than {_MOST_BYTES_IN_ALL >> 30} GiB when unpacked; divide it", label="E-TOO-LARGE"
+        )
+    for each in members:
+        is_text = each.filename.endswith(("ml", ".htm", ".ncx"))
+        if each.file_size > _MOST_BYTES and (is_text or each.file_size > _MOST_PACKED * each.compress_size):
+            most = f"{_MOST_BYTES >> 20} MiB"
+            raise DataError(
+                f"{each.filename}: more than {most} when unpacked; divide it", label="E-TOO-LARGE"
+            )
+
+
+def _columns(archive: zipfile.ZipFile) -> frozenset[str]:
+    """The names of the columns of tables, which must be the texts of their cells."""
+    names = [each for each in archive.namelist() if re.fullmatch(r"xl/tables/[^/]*\.xml", each)]
+    found = (name for each in names for name in _COLUMN.findall(decoded(archive.read(each))[0]))
+    return frozenset(
+        _CHARACTER.sub(lambda each: chr(int(each[1], 16)), XML.read(name)).strip() for name in found
+    )
+
+
+def _office(names: Names) -> Reader:
+    declared = re.compile(rf'\sxmlns(?::(\w+))?="[^"]*/{_NAMESPACES[names]}(?:/\d+)?/main"')
+    prefix = names.text.rpartition(":")[0]
+
+    def read(part: str, translate: Translate) -> Content:
+        if (found := declared.findall(part)) and prefix not in found:
+            raise DataError(f"its elements begin with {found[0]}; save it again with an office program")
+        return OfficeText(names, translate.kept).read(part)
+
+    return read
+
+
+def _document(dialect: Dialect) -> Reader:
+    return lambda part, _: Document(part, dialect)
+
+
+def _open_document(part: str, translate: Translate) -> Content:
+    """A part of an OpenDocument file; the bodies of notes, which stand within sentences, are translated."""
+    notes = iter(joined(translate, [Document(note[2], _ODF) for note in _NOTE.finditer(part)]))
+    return Document(_NOTE.sub(lambda note: note[1] + next(notes), part), _ODF)
+
+
+_DRAWINGS: Final = {r"[a-z]+/(?:charts/chart|diagrams/(?:data|drawing))\d*\.xml": _office(SLIDES)}
+DOCX: Final = Archive(
+    {r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml": _office(WORDS), **_DRAWINGS}
+)
+PPTX: Final = Archive({r"ppt/(?:slides|notesSlides)/\w+\.xml": _office(SLIDES), **_DRAWINGS})
+XLSX: Final = Archive(
+    {
+        r"xl/sharedStrings\.xml": _office(CELLS),
+        r"xl/worksheets/sheet\d+\.xml": _office(INLINE_CELLS),
+        **_DRAWINGS,
+    },
+    finds_kept=True,
+)
+ODF: Final = Archive({r"content\.xml|styles\.xml": _open_document})
+EPUB: Final = Archive({r".*\.x?html?": _document(_XHTML), r".*\.ncx": _document(XML)})

@@ -1,0 +1,74 @@
+"""The translation of the texts of a file, and its bytes as text."""
+
+import codecs
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from allyouneed.errors import DataError
+from allyouneed.markup.marks import Links, MarkedText
+from allyouneed.markup.paragraph import Content, Paragraph
+
+Translations = Iterable[tuple[str, Links | None]]
+"""Translations with their alignments; None where there is none."""
+
+Place = tuple[int, int, str]
+"""Begin and end of a text in a file, and the text."""
+
+
+@dataclass(frozen=True)
+class Translate:
+    """Translates the texts of files from one language into another."""
+
+    answer: Callable[[Sequence[MarkedText]], Translations]
+    """Returns a translation for each text, in order."""
+    source_language: str = ""
+    """Code of the language of texts."""
+    target_language: str = ""
+    """Code of the language of translations."""
+    kept: frozenset[str] = frozenset()
+    """Texts that stay as they are."""
+
+    def keeping(self, texts: Iterable[str]) -> "Translate":
+        """The same with further texts that stay as they are."""
+        return replace(self, kept=self.kept | frozenset(texts))
+
+    def plain(self, texts: Sequence[str]) -> list[str]:
+        """The translations of texts without marks."""
+        return [text for text, _ in self.answer([MarkedText(text, []) for text in texts])]
+
+
+def joined(translate: Translate, contents: Sequence[Content]) -> list[str]:
+    """Several documents, or parts of one, translated together."""
+    found = iter(translate.answer([text for content in contents for text in content.texts]))
+    return [content.translated(found) for content in contents]
+
+
+def decoded(content: bytes) -> tuple[str, bytes]:
+    """The text of a file in UTF-8, and the mark of the encoding before it, if there is one.
+
+    Raises:
+        DataError: It is not UTF-8.
+    """
+    mark = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
+    try:
+        return content[len(mark) :].decode(), mark
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, len(mark) + error.start) + 1
+        message = f"line {line}: byte {len(mark) + error.start + 1} is not UTF-8; convert the file to it"
+        raise DataError(message, label="E-UTF8") from None
+
+
+def paragraph(text: str) -> Paragraph:
+    """A text without marks, with the white space around it."""
+    core = text.strip()
+    start = text.index(core) if core else len(text)
+    return Paragraph(text[:start], MarkedText(core, []), text[start + len(core) :])
+
+
+def replaced(text: str, places: Iterable[Place]) -> str:
+    """A text with others in these places, which are in order."""
+    parts, end = list[str](), 0
+    for begin, its_end, new in places:
+        parts += [text[end:begin], new]
+        end = its_end
+    return "".join([*parts, text[end:]])

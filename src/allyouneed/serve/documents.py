@@ -1,0 +1,232 @@
+"""Files that clients send to be translated, until they have fetched the results."""
+
+import asyncio
+import logging
+import secrets
+import tempfile
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from allyouneed.errors import DataError, UsageError
+from allyouneed.files.formats import FileFormat, format_of
+from allyouneed.files.translating import Translate, Translations
+from allyouneed.markup.marks import MarkedText
+from allyouneed.serve.directions import AUTO, Route
+from allyouneed.serve.refusals import INTERNAL, Refusal
+from allyouneed.serve.request_options import RequestOptions, Translated
+
+_AT_A_TIME: Final = 32
+"""Number of texts that are translated together, so that other requests need not wait for long."""
+_SECONDS_KEPT: Final = 3_600.0
+"""How long a result waits to be fetched."""
+MOST_DOCUMENTS: Final = 32
+"""Maximum number of files in translation, or waiting to be fetched."""
+_MOST_AT_ONCE: Final = 4
+"""Number of files that are translated at the same time; others wait."""
+_MOST_BYTES_IN_ALL: Final = 2**27
+"""Size of the files that are in translation, or wait for it."""
+_SECONDS_TO_RETRY: Final = 1.0
+_LONGEST_LOOKED_INTO: Final = 2_000
+"""Number of characters by which a language is detected."""
+
+_log = logging.getLogger("allyouneed.server")
+
+
+@dataclass(eq=False)
+class SentDocument:
+    """A file in translation, or its result."""
+
+    name: str
+    size: int
+    """Number of bytes."""
+    document_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    key: str = field(default_factory=lambda: secrets.token_hex(32).upper())
+    """What a client must know to get it."""
+    begun: float = field(default_factory=time.monotonic)
+    num_characters: int = 0
+    num_done: int = 0
+    error: Refusal | None = None
+    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
+    has_ended: bool = False
+    is_forgotten: bool = False
+    """Whether nobody waits for it any more."""
+
+    @property
+    def seconds_remaining(self) -> int:
+        """An estimate, by the speed so far."""
+        speed = self.num_done / max(0.1, time.monotonic() - self.begun)
+        return round((self.num_characters - self.num_done) / speed) if speed else 0
+
+
+class Documents:
+    """The files of a server's clients, in a folder that is removed with the server.
+
+    Args:
+        translate: Translates texts.
+        route: Chooses the direction of a text whose language is to be detected, by the target language.
+    """
+
+    def __init__(
+        self,
+        translate: Callable[[list[str], RequestOptions], Awaitable[list[Translated]]],
+        route: Callable[[str, str], Route],
+    ) -> None:
+        self._translate_all, self._route = translate, route
+        self._folder = tempfile.TemporaryDirectory(prefix="allyouneed-documents-")
+        self._documents: dict[str, SentDocument] = {}
+        # their own threads, which wait for translations that need those of the event loop
+        self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="document")
+
+    def begin(self, name: str, content: bytes, options: RequestOptions) -> SentDocument:
+        """Begin to translate a file, whose name tells its format.
+
+        Raises:
+            Refusal: The format is not known (415), or there are too many files (429).
+        """
+        try:
+            found = format_of(name)
+        except UsageError as error:
+            raise Refusal(415, "format", error.messages[0]) from None
+        num_bytes = sum(each.size for each in self._documents.values()) + len(content)
+        if len(self._documents) >= MOST_DOCUMENTS or num_bytes > _MOST_BYTES_IN_ALL:
+            raise Refusal(429, "too_many_documents", "too many files are in translation; try again later")
+        document = SentDocument(name, len(content))
+        self._documents[document.document_id] = document
+        document.task = asyncio.create_task(self._translate(document, found, content, options))
+        return document
+
+    def get(self, document_id: str, key: str) -> SentDocument | None:
+        """The document of an id and a key."""
+        found = self._documents.get(document_id)
+        return found if found and _are_equal(found.key, key) else None
+
+    def with_key(self, key: str) -> SentDocument | None:
+        """The document of a key."""
+        return next((each for each in self._documents.values() if _are_equal(each.key, key)), None)
+
+    def take(self, document: SentDocument) -> bytes:
+        """The translated file, which is removed.
+
+        Raises:
+            Refusal: Another request has just fetched it (404).
+        """
+        if self._documents.pop(document.document_id, None) is None:
+            raise Refusal(404, "no_document", "the file has been fetched")
+        content = self._path(document).read_bytes()
+        self._path(document).unlink()
+        return content
+
+    def forget(self, document: SentDocument) -> None:
+        """Stop the translation of a file, and remove it."""
+        document.is_forgotten = True
+        if document.task:
+            document.task.cancel()
+        self._documents.pop(document.document_id, None)
+        self._path(document).unlink(missing_ok=True)
+
+    def _path(self, document: SentDocument) -> Path:
+        return Path(self._folder.name) / document.document_id
+
+    async def _translate(
+        self, document: SentDocument, found: FileFormat, content: bytes, options: RequestOptions
+    ) -> None:
+        try:
+            await self._translate_content(document, found, content, options)
+        except (DataError, UsageError) as error:
+            document.error = Refusal(400, error.label or "document", f"{document.name}: {error.messages[0]}")
+        except OSError:
+            message = "the file cannot be stored: the server's disk is full or fails"
+            document.error = Refusal(507, "disk", message)
+        except Refusal as refusal:
+            document.error = refusal
+        except Exception as error:
+            _log.exception("a file of the type %s", Path(document.name).suffix)
+            document.error = Refusal(500, INTERNAL.label, INTERNAL.message)
+            document.error.__cause__ = error
+        finally:
+            document.has_ended, document.size = True, 0
+            asyncio.get_running_loop().call_later(_SECONDS_KEPT, self.forget, document)
+
+    async def _translate_content(
+        self, document: SentDocument, found: FileFormat, content: bytes, options: RequestOptions
+    ) -> None:
+        run = asyncio.get_running_loop().run_in_executor
+        texts = await run(self._threads, _texts_of, found, content, options)
+        document.num_characters = sum(map(len, texts))
+        if options.source == AUTO and texts:
+            sample = "\n".join(texts)[:_LONGEST_LOOKED_INTO]
+            route = await asyncio.to_thread(self._route, sample, options.target or "")
+            options = replace(options, source=route.direction.source)
+        translated = await self._translated(document, found, content, options)
+        await asyncio.to_thread(self._path(document).write_bytes, translated)
+
+    async def _translated(
+        self, document: SentDocument, found: FileFormat, content: bytes, options: RequestOptions
+    ) -> bytes:
+        loop = asyncio.get_running_loop()
+        options = replace(options, keep=found.has_placeholders, most_characters=len(content))
+
+        def answer(texts: Sequence[MarkedText]) -> Translations:
+            if document.is_forgotten:
+                raise asyncio.CancelledError
+            known: dict[str, MarkedText] = {}
+            for text in texts:
+                if text.text not in known or text.needs_links:
+                    known[text.text] = text
+            result = asyncio.run_coroutine_threadsafe(
+                self._answers(document, [*known.values()], options), loop
+            )
+            answers = dict(zip(known, result.result(), strict=True))
+            return [answers[text.text] for text in texts]
+
+        translate = Translate(answer, options.source or "", options.target or "")
+        return await loop.run_in_executor(self._threads, found.translated, content, translate)
+
+    async def _answers(
+        self, document: SentDocument, texts: Sequence[MarkedText], options: RequestOptions
+    ) -> Translations:
+        answers = list[Translations]()
+        for start in range(0, len(texts), _AT_A_TIME):
+            if document.is_forgotten:
+                raise asyncio.CancelledError
+            batch = texts[start : start + _AT_A_TIME]
+            asked = replace(options, links=any(text.needs_links for text in batch))
+            made = await self._patiently([text.text for text in batch], asked)
+            answers.append(made)
+            document.num_done += sum(len(text.text) for text in batch)
+        return [each for made in answers for each in made]
+
+    async def _patiently(self, texts: list[str], options: RequestOptions) -> Translations:
+        """Translate texts as soon as there is room: nobody waits for an answer at once."""
+        while True:
+            try:
+                found = await self._translate_all(texts, options)
+            except Refusal as refusal:
+                if refusal.status != 429:
+                    raise
+                await asyncio.sleep(_SECONDS_TO_RETRY)
+            else:
+                best = (each.translations[0] for each in found)
+                return [(each.text, each.links) for each in best]
+
+
+def _are_equal(key: str, given: str) -> bool:
+    return secrets.compare_digest(key.encode(), given.encode(errors="replace"))
+
+
+def _texts_of(found: FileFormat, content: bytes, options: RequestOptions) -> list[str]:
+    """The texts of a file, which is whole and harmless."""
+    texts = list[str]()
+
+    def answer(asked: Sequence[MarkedText]) -> Translations:
+        texts.extend(text.text for text in asked)
+        return [(text.text, None) for text in asked]
+
+    source = "" if options.source == AUTO else options.source or ""
+    found.translated(content, Translate(answer, source, options.target or ""))
+    return texts
