@@ -1,4 +1,7 @@
-"""Office documents and books, made by other libraries, translated, and opened by these again."""
+"""Office documents and books, made by other libraries, translated, and opened by these again.
+
+Promise: Files.
+"""
 
 import io
 import re

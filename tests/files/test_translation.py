@@ -1,6 +1,12 @@
-"""A file is translated into another: whole or not at all, resumably, and only what is text."""
+"""A file is translated into another: whole or not at all, resumably, and only what is text.
+
+Promise: Files.
+"""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +63,33 @@ def test_a_translation_goes_on_where_it_was_stopped(
     assert told[0] == 2
     translate_file(translator, source, tmp_path / "again.json")
     assert (tmp_path / "de.json").read_bytes() == (tmp_path / "again.json").read_bytes()
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import allyouneed
+from allyouneed.files import translation
+
+translation._AT_A_TIME = 1
+model, source, target = map(Path, sys.argv[1:])
+kill = lambda done, known: os.kill(os.getpid(), signal.SIGKILL) if done == 2 else None
+translation.translate_file(allyouneed.load_translator(model), source, target, watch=kill)
+"""
+
+
+def test_a_killed_translation_goes_on_to_the_same_bytes(
+    translator: KeepingTranslator, toy_model: Path, source: Path, tmp_path: Path
+) -> None:
+    target = tmp_path / "de.json"
+    killed = subprocess.run([sys.executable, "-c", KILLED, toy_model, source, target], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not target.exists()
+    told = list[int]()
+    translate_file(translator, source, target, watch=lambda done, _: told.append(done))
+    assert told[0] >= 1
+    translate_file(translator, source, tmp_path / "again.json")
+    assert target.read_bytes() == (tmp_path / "again.json").read_bytes()
 
 
 def test_another_request_begins_anew(translator: KeepingTranslator, source: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -350,3 +351,23 @@ def test_hostile_texts_are_shown_as_text(page: Any) -> None:
 def test_two_hundred_hostile_texts_are_shown_as_text(page: Any) -> None:
     """Promise: Hostile requests."""
     show_hostile(page, [f"{first} {second}" for first in HOSTILE for second in HOSTILE + HOSTILE[:5]][:200])
+
+
+def test_a_file_is_translated_and_downloaded(
+    open_page: Any, start_server: StartServer, tmp_path: Path
+) -> None:
+    page = open_page(start_server(files=True))
+    file = tmp_path / "en.md"
+    file.write_bytes(b"# star bear\n\nriver **stone** tree\n")
+    with page.expect_download() as download:
+        page.set_input_files("input[type=file]", file)
+    download.value.save_as(tmp_path / "de.md")
+    assert download.value.suggested_filename == "en.md"
+    assert (tmp_path / "de.md").read_bytes().count(b"**") == 2
+    page.wait_for_function("document.querySelector('[role=status]').textContent.includes('is translated')")
+    page.set_input_files("input[type=file]", {"name": "a.doc", "mimeType": "text/plain", "buffer": b"x"})
+    page.wait_for_function("document.querySelector('[role=status]').textContent.includes('of no kind')")
+
+
+def test_a_server_without_files_has_no_button_for_them(open_page: Any, start_server: StartServer) -> None:
+    assert open_page(start_server()).locator("input[type=file]").count() == 0
