@@ -23,7 +23,7 @@ from allyouneed.inference.attention_weights import capture_attention
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import generate
-from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.inference.native_engine import EncodedSources, NativeEngine
 from allyouneed.inference.search_plan import Batching
 from allyouneed.inference.source_attention import SourceAttention
 from allyouneed.inference.torch_engine import TorchEngine
@@ -191,6 +191,29 @@ def test_sources_together_have_the_weights_of_each_alone(tiny_model: Any) -> Non
             [alone] = engine.source_attention(layer, slice(None), [source], [its])
             assert len(found) == len(alone) == len(its)
             assert all(np.array_equal(one, other) for one, other in zip(found, alone, strict=True))
+
+
+def test_sources_that_are_known_are_not_encoded_again(
+    tiny_model: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require_kernels()
+    engine = NativeEngine(tiny_model(num_layers=3).eval())
+    sources, targets = [SOURCE, [7], [5, 6, 8]], [TARGETS, [[6]], [[4, 4]]]
+    expected = engine.source_attention(2, slice(None), sources, targets)
+    known, encode, read = EncodedSources(), engine.encode, list[list[int]]()
+    for source in (sources[0], sources[2]):
+        known.add([*source, END], encode([[*source, END]]))
+
+    def noting(given: list[list[int]]) -> Any:
+        read.extend(given)
+        return encode(given)
+
+    monkeypatch.setattr(engine, "encode", noting)
+    found = engine.source_attention(2, slice(None), sources, targets, known)
+    assert read == [[7, END]]
+    for its, others in zip(found, expected, strict=True):
+        assert all(np.array_equal(one, other) for one, other in zip(its, others, strict=True))
+    assert known.take([*SOURCE, END]) is None
 
 
 def test_hypotheses_are_aligned_in_parts_and_those_of_no_output_are_left(

@@ -12,7 +12,7 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.beams import Hypothesis
 from allyouneed.inference.engine import Engine
-from allyouneed.inference.native_engine import NativeEngine
+from allyouneed.inference.native_engine import EncodedSources, NativeEngine
 from allyouneed.native.arrays import Float32
 
 if TYPE_CHECKING:
@@ -60,11 +60,12 @@ def alignment_heads(config: ModelConfig, layer: int | None, head: int | None) ->
 
 
 def looking_back(
-    engine: Engine, config: SearchConfig, n_best: int
+    engine: Engine, config: SearchConfig, n_best: int, known: EncodedSources | None = None
 ) -> Callable[[Sequence[Finished]], list[list[Hypothesis]]]:
     """Make the function that adds alignments and coverage penalties to finished hypotheses.
 
-    The engine is ready when the function is called; the attention of several models is averaged.
+    The engine is ready when the function is called; the attention of several models is averaged. Sources that
+    are `known` to a single model are not encoded again.
 
     Returns:
         A function of sources and their hypotheses. It returns, for each, the `n_best` by score with coverage
@@ -79,7 +80,7 @@ def looking_back(
         if layer or head:
             alignment_heads(engine.config, layer, head)
         return lambda ended: [found for _, found in ended]
-    attentions = _attentions(engine, layer, head)
+    attentions = _attentions(engine, layer, head, known)
 
     def look_back(ended: Sequence[Finished]) -> list[list[Hypothesis]]:
         return [found for part in _in_parts(ended) for found in look_back_together(part)]
@@ -108,7 +109,9 @@ def looking_back(
     return look_back
 
 
-def _attentions(engine: Engine, layer: int | None, head: int | None) -> list[AttentionToSource]:
+def _attentions(
+    engine: Engine, layer: int | None, head: int | None, known: EncodedSources | None
+) -> list[AttentionToSource]:
     """The attention of each model, computed by the kernels where they know it."""
     if not engine.aligns:
         raise UsageError(
@@ -119,7 +122,8 @@ def _attentions(engine: Engine, layer: int | None, head: int | None) -> list[Att
     found: list[AttentionToSource] = []
     for member in engine.members:
         if isinstance(member, NativeEngine):
-            found.append(partial(member.source_attention, *alignment_heads(member.config, layer, head)))
+            heads = alignment_heads(member.config, layer, head)
+            found.append(partial(member.source_attention, *heads, known=known if member is engine else None))
             continue
         from allyouneed.inference.source_attention import SourceAttention
 

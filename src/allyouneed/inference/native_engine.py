@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from allyouneed.model.encoder_decoder import EncoderDecoder
 
 _NEVER_PRODUCED = np.array(NEVER_PRODUCED, np.int64)
+_MOST_ENCODED = 1_024
+"""Number of sources whose memories are kept for later."""
 _PROJECTED_LOGITS = 1 << 22
 """Maximum number of logits in memory at once, unless those of one position are more."""
 _MOST_BATCH_LOGITS = 1 << 28
@@ -160,10 +162,15 @@ class NativeEngine(Engine):
         heads: slice,
         sources: Sequence[Sequence[int]],
         targets: Sequence[Sequence[Sequence[int]]],
+        known: "EncodedSources | None" = None,
     ) -> list[list[Float32[np.ndarray, "written source_len"]]]:
-        """The mean attention of heads of a decoder layer, from 0; an `alignment.AttentionToSource`."""
+        """The mean attention of heads of a decoder layer, from 0; an `alignment.AttentionToSource`.
+
+        Sources that are `known` are taken from there, and not encoded again.
+        """
         read = self.read_of([[*source, END] for source in sources])
-        memory, encoded = KeysValues(self.cross_heads, self.decoder.num_layers), self.encode(read)
+        memory = KeysValues(self.cross_heads, self.decoder.num_layers)
+        encoded = np.concatenate(self._encoded(read, known or EncodedSources()))
         self.remember(encoded, memory, layer)
         num_targets, counts = _lengths(targets), _lengths(read)
         # An output cut at the last learned position has none for the next step, whose row is then zero.
@@ -185,6 +192,22 @@ class NativeEngine(Engine):
             [attention(source, own_keys, target) for target in its]
             for source, own_keys, its in zip(sources, of_sources, targets, strict=True)
         ]
+
+    def _encoded(
+        self, sources: Sequence[Sequence[int]], known: "EncodedSources"
+    ) -> list[Float32[np.ndarray, "source_tokens d_model"]]:
+        """The memories of sources, taken from those that are known."""
+        found = [known.take(source) for source in sources]
+        missing = [source for source, memory in zip(sources, found, strict=True) if memory is None]
+        new = iter(self.split(self.encode(missing), missing) if missing else [])
+        return [next(new) if memory is None else memory for memory in found]
+
+    @staticmethod
+    def split(
+        encoded: Float32[np.ndarray, "source_tokens d_model"], sources: Sequence[Sequence[int]]
+    ) -> list[Float32[np.ndarray, "source_tokens d_model"]]:
+        """Memories that are concatenated, source by source."""
+        return np.split(encoded, np.cumsum(_lengths(sources))[:-1])
 
     def _weights(
         self,
@@ -234,6 +257,23 @@ class NativeEngine(Engine):
         return self.encoder(ids, positions, tables, keys_values, own)
 
 
+class EncodedSources:
+    """Memories of sources that are searched, until someone takes them; the oldest go if they are many."""
+
+    def __init__(self) -> None:
+        self._memories: dict[tuple[int, ...], NDArray[np.float32]] = {}
+
+    def add(self, source: Sequence[int], memory: NDArray[np.float32]) -> None:
+        """Add the memory of a source."""
+        if len(self._memories) >= _MOST_ENCODED:
+            self._memories.clear()
+        self._memories[tuple(source)] = memory
+
+    def take(self, source: Sequence[int]) -> NDArray[np.float32] | None:
+        """The memory of a source, which is removed; None if it is not there."""
+        return self._memories.pop(tuple(source), None)
+
+
 class NativeDecoding(Decoding):
     """Sentences being written, `beam_size` hypotheses each; a `search.Decoding`.
 
@@ -251,6 +291,8 @@ class NativeDecoding(Decoding):
         self._counts = np.empty(0, np.int32)
         self._positions = np.empty(0, np.int64)
         self._ancestry = np.empty((0, beam_size, _FIRST_POSITIONS), np.int32)
+        self.encoded: EncodedSources | None = None
+        """Where the memories of sources are kept, too, if they will be needed again."""
         self._arrange()
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
@@ -260,7 +302,11 @@ class NativeDecoding(Decoding):
         self._forget_sources()
         self._projection.admit(sources)
         different, places = distinct(self._engine.read_of(sources))
-        first = self._engine.remember(self._engine.encode(different), self._memory)
+        encoded = self._engine.encode(different)
+        first = self._engine.remember(encoded, self._memory)
+        if self.encoded is not None:
+            for source, memory in zip(different, self._engine.split(encoded, different), strict=True):
+                self.encoded.add(source, memory)
         counts, of_each = _lengths(different), np.array(places)
         self._starts = np.concatenate([self._starts, (first + _starts(counts))[of_each]])
         self._counts = np.concatenate([self._counts, counts[of_each]])

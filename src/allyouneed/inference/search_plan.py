@@ -9,8 +9,9 @@ from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
 from allyouneed.inference.engine import Engine
+from allyouneed.inference.native_engine import EncodedSources, NativeDecoding
 from allyouneed.inference.required_phrases import RequiredPhrases
-from allyouneed.inference.search import BeamSearch
+from allyouneed.inference.search import BeamSearch, Decoding
 from allyouneed.inference.selection import Constraint
 from allyouneed.symbols import END
 
@@ -38,7 +39,9 @@ class SearchPlan:
                 settings=["beam_size", "n_best"],
             )
         self.engine, self.config, self.n_best, self.constraint = engine, config, n_best, constraint
-        self._look_back = looking_back(engine, config, n_best)
+        looks_back = config.alignments or config.coverage_penalty
+        self._encoded = EncodedSources() if looks_back else None
+        self._look_back = looking_back(engine, config, n_best, self._encoded)
         self._identity = engine, config, n_best, constraint
         self._hash = hash(self._identity)
 
@@ -62,9 +65,15 @@ class SearchPlan:
         """Start an empty batch."""
         config = self.config
         if config.sampling:
-            return BeamSearch(self.engine.start(1), config.replace(beam_size=1), 1, self.constraint)
+            return BeamSearch(self._decoding(), config.replace(beam_size=1), 1, self.constraint)
         n_best = config.beam_size if config.coverage_penalty else self.n_best
-        return BeamSearch(self.engine.start(config.beam_size), config, n_best, self.constraint)
+        return BeamSearch(self._decoding(), config, n_best, self.constraint)
+
+    def _decoding(self) -> Decoding:
+        decoding = self.engine.start(self.beam_size)
+        if isinstance(decoding, NativeDecoding):
+            decoding.encoded = self._encoded
+        return decoding
 
     def request(
         self,
