@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.files.formats import FileFormat, format_of
@@ -64,7 +64,7 @@ class SentDocument:
 
 
 class Documents:
-    """The files of a server's clients, in a folder that is removed with the server.
+    """The files of a server's clients, in a folder; a context, which removes it at its end.
 
     Args:
         translate: Translates texts.
@@ -81,6 +81,15 @@ class Documents:
         self._documents: dict[str, SentDocument] = {}
         # their own threads, which wait for translations that need those of the event loop
         self._threads = ThreadPoolExecutor(_MOST_AT_ONCE, thread_name_prefix="document")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for document in [*self._documents.values()]:
+            document.is_forgotten = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._folder.cleanup()
 
     def begin(self, name: str, content: bytes, options: RequestOptions) -> SentDocument:
         """Begin to translate a file, whose name tells its format.

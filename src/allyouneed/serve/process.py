@@ -70,7 +70,9 @@ def serving(
     workers = threads.number or (available_cores() if threads.device == "cpu" else 1)
     batching = Batching(threads.batch_tokens, workers=workers)
     with _one_pytorch_thread(), Scheduler(batching).start(yielding=True) as scheduler:
-        yield Service(models, settings, scheduler)
+        service = Service(models, settings, scheduler)
+        with service.documents or contextlib.nullcontext():
+            yield service
 
 
 def run(

@@ -4,13 +4,17 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import deepl
 import httpx
 import pytest
 from tests.patience import PATIENCE_SECONDS
-from tests.serve.conftest import StartServer
+from tests.serve.conftest import DECODING, SETTINGS, StartServer
+
+from allyouneed.serve.models import ServedModel
+from allyouneed.serve.process import serving
 
 STRINGS = json.dumps({"a": "sun moon", "b": "bird sees {name}"}).encode()
 
@@ -180,3 +184,11 @@ def test_there_are_only_so_many_documents(client: httpx.Client) -> None:
     ]
     assert statuses.count(200) == 32
     assert set(statuses) == {200, 429}
+
+
+def test_the_folder_of_files_goes_with_the_server(models: list[ServedModel]) -> None:
+    with serving(models, DECODING, replace(SETTINGS, files=True)) as service:
+        assert service.documents is not None
+        folder = Path(service.documents._folder.name)
+        assert folder.is_dir()
+    assert not folder.exists()
