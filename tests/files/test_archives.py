@@ -6,7 +6,7 @@ Promise: Files.
 import io
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import docx
@@ -27,6 +27,8 @@ from tests.files.shouting import SEEN, shouted, shuffled
 
 from allyouneed.errors import DataError
 from allyouneed.files.formats import format_of
+from allyouneed.files.translating import Translate, Translations
+from allyouneed.markup.marks import MarkedText
 
 
 def saved(document: Any) -> bytes:
@@ -265,6 +267,14 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><w:document><w:p
 def test_damaged_and_hostile_archives_are_refused(content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         shouted("a.docx", content)
+
+
+def test_an_error_of_the_translator_is_no_damage_of_the_archive() -> None:
+    def fail(texts: Sequence[MarkedText]) -> Translations:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        format_of("a.docx").translated(report(), Translate(fail))
 
 
 def test_an_encrypted_archive_is_refused() -> None:

@@ -1,11 +1,12 @@
 """Office documents and e-books: ZIP archives of XML files, some of which have texts."""
 
+import contextlib
 import io
 import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from allyouneed.errors import DataError
@@ -57,9 +58,10 @@ _MACROS: Final = re.compile(r"(?i)vbaproject\.bin\Z|\A(?:Basic|Scripts)/.")
 _PAGE_TYPE: Final = re.compile(r"<!DOCTYPE\s+(?:html|ncx)\b[^][<>]*>")
 _ENTITY: Final = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[A-Za-z]\w*;")
 """An entity that the document type of a page declares."""
-_DAMAGED: Final = (
+_DAMAGE: Final = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, ValueError, OSError),
 )
+"""Errors of the library for a damaged archive."""
 
 Reader = Callable[[str, Translate], Content]
 """Reads a part; what stands within sentences is translated before."""
@@ -80,14 +82,9 @@ class Archive(NamedTuple):
             DataError: It is no such archive, or damaged, encrypted, too large, or has macros; or a part is
                 not well-formed.
         """
-        try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                _require_harmless(archive)
-                return self._written(archive, translate)
-        except _DAMAGED as error:
-            raise DataError(f"no whole archive ({error}); export the file again") from None
-
-    def _written(self, archive: zipfile.ZipFile, translate: Translate) -> bytes:
+        with _whole():
+            archive = zipfile.ZipFile(io.BytesIO(content))
+        _require_harmless(archive)
         translate = translate.keeping(_columns(archive)) if self.finds_kept else translate
         parts = {each.filename: self._part(archive, each, translate) for each in archive.infolist()}
         contents = {name: part for name, part in parts.items() if part}
@@ -97,7 +94,7 @@ class Archive(NamedTuple):
             new.comment = archive.comment
             for each in archive.infolist():
                 is_new = each.filename in found
-                new.writestr(each, found[each.filename].encode() if is_new else archive.read(each))
+                new.writestr(each, found[each.filename].encode() if is_new else _read(archive, each))
         return written.getvalue()
 
     def _part(
@@ -108,13 +105,27 @@ class Archive(NamedTuple):
         if reader is None:
             return None
         try:
-            text, _ = decoded(archive.read(member))
+            text, _ = decoded(_read(archive, member))
             page = _PAGE_TYPE.sub("", text, count=1)
             if fault := xml_fault(page if page == text else _ENTITY.sub(" ", page)):
                 raise DataError(f"{fault}; export the file again", label="E-XML")
             return reader(text, translate)
         except DataError as error:
             raise DataError(f"{name}: {error.messages[0]}", label=error.label) from None
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """Raise a DataError for a damaged archive."""
+    try:
+        yield
+    except _DAMAGE as error:
+        raise DataError(f"no whole archive ({error}); export the file again") from None
+
+
+def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    with _whole():
+        return archive.read(member)
 
 
 def _require_harmless(archive: zipfile.ZipFile) -> None:
@@ -138,8 +149,8 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
 
 def _columns(archive: zipfile.ZipFile) -> frozenset[str]:
     """The names of the columns of tables, which must be the texts of their cells."""
-    names = [each for each in archive.namelist() if re.fullmatch(r"xl/tables/[^/]*\.xml", each)]
-    found = (name for each in names for name in _COLUMN.findall(decoded(archive.read(each))[0]))
+    tables = (each for each in archive.infolist() if re.fullmatch(r"xl/tables/[^/]*\.xml", each.filename))
+    found = (name for each in tables for name in _COLUMN.findall(decoded(_read(archive, each))[0]))
     return frozenset(
         _CHARACTER.sub(lambda each: chr(int(each[1], 16)), XML.read(name)).strip() for name in found
     )
