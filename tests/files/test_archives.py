@@ -108,6 +108,21 @@ def test_links_fields_and_breaks_stay_around_their_words() -> None:
     assert re.search(r'"begin".*PAGEREF.*"separate".*12.*"end"', xml)
 
 
+def test_a_sentence_that_begins_with_a_link_has_its_own_formatting() -> None:
+    content = _with_parts(
+        '<w:hyperlink w:anchor="x"><w:r><w:rPr><w:u/></w:rPr><w:t>Our page</w:t></w:r></w:hyperlink>'
+        "<w:r><w:rPr><w:b/></w:rPr><w:t> shows two dogs and a cat</w:t></w:r>"
+    )
+
+    def answer(texts: Sequence[MarkedText]) -> Translations:
+        return [(f"Tom {text.text.strip()}", [(0, 8, 4, 12)]) for text in texts]  # no word is Tom
+
+    written = format_of("a.docx").translated(content, Translate(answer))
+    assert "<w:r><w:rPr><w:b/></w:rPr><w:t>Tom " in part(written, "word/document.xml").replace(
+        ' xml:space="preserve"', ""
+    )
+
+
 def test_a_text_box_within_a_sentence_is_translated_by_itself() -> None:
     box = "<w:r><w:pict><w:txbxContent><w:p><w:r><w:t>A box</w:t></w:r></w:p></w:txbxContent></w:pict></w:r>"
     content = _with_parts(f"<w:r><w:t>A dog</w:t></w:r>{box}<w:r><w:t>runs.</w:t></w:r>")
@@ -258,6 +273,10 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><w:document><w:p
         (_document(BOMB), "word/document.xml: line 1, column 1: declarations are not accepted"),
         (_document("<w:document><w:p></w:document>"), "word/document.xml: line 1"),
         (_document("<w:p><w:r>" * 60 + "</w:r></w:p>" * 60), "more than 16 texts within each other"),
+        (
+            _document("<w:p>" + "<w:sdt>" * 5_000 + "<w:t>A dog</w:t>" + "</w:sdt>" * 5_000 + "</w:p>"),
+            "word/document.xml: more than 32 elements within each other in a sentence",
+        ),
         (
             _document('<x:p xmlns:x="http://schemas.openxmlformats.org/wordprocessingml/2006/main"/>'),
             "its elements begin with x",

@@ -6,20 +6,17 @@ links, notes and pictures are marks in it, so that every text of the translation
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from allyouneed.errors import DataError
 from allyouneed.markup.dialect import XML, escaped
 from allyouneed.markup.marks import Links
-from allyouneed.markup.paragraph import Content, Paragraph, ParagraphBuilder
+from allyouneed.markup.paragraph import DEEPEST, Content, Paragraph, ParagraphBuilder
 
-_DEEPEST: Final = 16
+_MOST_BOXES: Final = 16
 """Number of text boxes within each other."""
-_FORMATTING: Final = re.compile(
-    r"<w:(?:lang|noProof|proofErr)\b[^>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\""
-)
+_FORMATTING: Final = re.compile(r"<w:(?:lang|noProof)\b[^>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\"")
 """The language and the spelling of the original, which no longer fit."""
 _ALTERNATIVES: Final = "mc:AlternateContent", "mc:Choice", "mc:Fallback"
 _BARE: Final = "\0"
@@ -69,7 +66,6 @@ class _Item(NamedTuple):
     text: str = ""
 
 
-@dataclass
 class OfficeText:
     """Reads the texts of one part of a document.
 
@@ -78,31 +74,32 @@ class OfficeText:
         kept: Texts that stay as they are.
     """
 
-    names: Names
-    kept: frozenset[str] = frozenset()
-    _field: list[str] | None = field(default=None, init=False)
-    """What has been read of the instructions of a field, such as a page number or a table of contents."""
-    _depth: int = field(default=0, init=False)
-    """Number of fields within each other whose instructions are being read."""
-
-    def read(self, part: str) -> Content:
-        """The texts of a part, and the rest of it.
-
-        Raises:
-            DataError: Text boxes are nested too deeply.
-        """
-        if not re.search(rf"<{self.names.paragraph}[\s>]", part):
-            return Content([part])
+    def __init__(self, names: Names, kept: frozenset[str] = frozenset()) -> None:
+        self._names, self._kept = names, kept
         self._builder, self._pieces = ParagraphBuilder(keeps_lines=True), list[str | Paragraph]()
         self._items = list[_Item]()
+        """The part of a sentence that has been read."""
+        self._field: list[str] | None = None
+        """Instructions of a field, such as a page number or a table of contents, that have been read."""
+        self._num_fields = 0
+        """Number of fields within each other whose instructions are being read."""
+
+    def read(self, part: str) -> Content:
+        """The texts of a part, and the rest of it; once.
+
+        Raises:
+            DataError: Text boxes, or elements in a sentence, are nested too deeply.
+        """
+        if not re.search(rf"<{self._names.paragraph}[\s>]", part):
+            return Content([part])
         self._read(part, 0)
         self._end_sentence()
-        return _Part(self._pieces, self.names)
+        return _Part(self._pieces, self._names)
 
     def _read(self, part: str, depth: int) -> None:
-        if depth > _DEEPEST:
-            raise DataError(f"more than {_DEEPEST} texts within each other; simplify it")
-        names, position = self.names, 0
+        if depth > _MOST_BOXES:
+            raise DataError(f"more than {_MOST_BOXES} texts within each other; simplify it")
+        names, position = self._names, 0
         while found := XML.markup.search(part, position):
             name, raw = found["name"] or "", part[position : found.end()]
             position = found.end()
@@ -128,9 +125,8 @@ class OfficeText:
 
     def _add_run(self, raw: str, depth: int) -> None:
         """Add a run: its texts in its formatting, what else it has as points, text boxes by themselves."""
-        names = self.names
+        names = self._names
         if re.search(rf"<{names.paragraph}[\s>]", raw):
-            self._items.append(_Item("", "split"))
             self._end_sentence()
             inner = raw.index(">") + 1
             self._pieces.append(raw[:inner])
@@ -151,11 +147,11 @@ class OfficeText:
     def _add_child(self, name: str, child: str, formatting: str, raw: str) -> None:
         if self._field is not None or "<w:fldChar " in child:
             self._add_to_field(child, raw)
-        elif name == self.names.text:
+        elif name == self._names.text:
             self._items.append(_Item(raw, "text", formatting, _text_in(child)))
         elif name == "w:noBreakHyphen":
             self._items.append(_Item(raw, "text", formatting, "\N{NON-BREAKING HYPHEN}"))
-        elif name in self.names.splitting:
+        elif name in self._names.splitting:
             self._items.append(_Item(raw, "split"))
             self._end_sentence()
         elif name != "w:lastRenderedPageBreak":
@@ -171,10 +167,10 @@ class OfficeText:
         if self._field is None:
             self._field = []
         self._field.append(raw)
-        self._depth += (kind == "begin") - (kind == "end")
-        if self._depth == 0 or (self._depth == 1 and kind == "separate"):
-            self._items.append(_Item("".join(self._field), "begin" if self._depth else "point", "field"))
-            self._field, self._depth = None, 0
+        self._num_fields += (kind == "begin") - (kind == "end")
+        if self._num_fields == 0 or (self._num_fields == 1 and kind == "separate"):
+            self._items.append(_Item("".join(self._field), "begin" if self._num_fields else "point", "field"))
+            self._field, self._num_fields = None, 0
 
     def _end_sentence(self) -> None:
         """Add the items since the last end as pieces."""
@@ -184,7 +180,7 @@ class OfficeText:
         items, self._items = self._items, []
         of_text = [number for number, item in enumerate(items) if item.kind == "text"]
         texts = "".join(items[number].text for number in of_text)
-        if not any(map(str.isalpha, texts)) or texts.strip() in self.kept:
+        if not any(map(str.isalpha, texts)) or texts.strip() in self._kept:
             self._pieces.append("".join(item.raw for item in items))
             return
         inner = [n for n, item in enumerate(items) if item.kind in ("text", "begin", "end")]
@@ -205,8 +201,10 @@ class OfficeText:
                 builder.begin_element("run", end + self._begin(item.name))
                 builder.add_text(item.text, "")
                 builder.end_element("run", self._end(item.name) + begin)
+            elif item.kind != "point" and builder.is_full:
+                raise DataError(f"more than {DEEPEST} elements within each other in a sentence; simplify it")
             elif item.kind == "begin":
-                around.append(_usual(items[number:], around[-1]))
+                around.append(_usual(_element(items, number), around[-1]))
                 builder.begin_element(item.name, end + item.raw + self._begin(around[-1]))
             elif item.kind == "end":
                 if len(around) > 1:
@@ -218,11 +216,11 @@ class OfficeText:
         yield self._end(around[-1])
 
     def _begin(self, formatting: str) -> str:
-        run = "" if formatting == _BARE else f"<{self.names.run}>{formatting}"
-        return run + self.names.text_tag
+        run = "" if formatting == _BARE else f"<{self._names.run}>{formatting}"
+        return run + self._names.text_tag
 
     def _end(self, formatting: str) -> str:
-        return f"</{self.names.text}>" + ("" if formatting == _BARE else f"</{self.names.run}>")
+        return f"</{self._names.text}>" + ("" if formatting == _BARE else f"</{self._names.run}>")
 
 
 class _Part(Content):
@@ -240,17 +238,23 @@ class _Part(Content):
         yield self._empty.sub("", "".join(super().written(translations)))
 
 
-def _usual(items: Sequence[_Item], otherwise: str = "") -> str:
-    """The formatting of most characters, of the first element if one begins with the first item."""
-    sizes, depth = Counter[str](), 0
+def _usual(items: Iterable[_Item], otherwise: str = "") -> str:
+    """The formatting of most characters."""
+    sizes = Counter[str]()
     for item in items:
-        depth += (item.kind == "begin") - (item.kind == "end")
-        sizes[item.name] += len(item.text)
-        if items[0].kind == "begin" and depth <= 0:
+        if item.text:
+            sizes[item.name] += len(item.text)
+    return max(sizes, key=sizes.__getitem__, default=otherwise)
+
+
+def _element(items: Sequence[_Item], start: int) -> Iterator[_Item]:
+    """The items of an element, from that which begins it."""
+    depth = 0
+    for number in range(start, len(items)):
+        yield items[number]
+        depth += (items[number].kind == "begin") - (items[number].kind == "end")
+        if not depth:
             break
-    texts = {item.name for item in items if item.kind == "text"}
-    found = [(size, name) for name, size in sizes.items() if name in texts and size]
-    return max(found, key=lambda each: each[0])[1] if found else otherwise
 
 
 def _end_of(part: str, position: int, name: str) -> int:

@@ -10,8 +10,8 @@ from allyouneed.markup.marks import Links, Mark, MarkedText
 
 SPACES = re.compile(r"[ \t\n\r\f]+")
 """White space of HTML, of which any amount is a space."""
-_DEEPEST = 32
-"""Number of elements within each other from which on a tag ends the paragraph."""
+DEEPEST = 32
+"""Number of elements within each other that a paragraph may have."""
 _LONGEST_SHOWN = 60
 """Longest text of an element that stays as it is, in characters, that the model sees."""
 
@@ -89,8 +89,8 @@ class ParagraphBuilder:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are so many elements within each other that the paragraph must end."""
-        return len(self._open) + self._num_wraps > _DEEPEST
+        """Whether there are so many elements within each other that the paragraph cannot go on."""
+        return len(self._open) + self._num_wraps > DEEPEST
 
     def add_text(self, text: str, raw: str) -> None:
         """Add text; `raw` is how the document writes it."""
