@@ -112,4 +112,7 @@ def test_wrong_files_are_refused(translator: KeepingTranslator, source: Path, tm
         translate_file(translator, source, source)
     with pytest.raises(DiskError, match="there is no folder"):
         translate_file(translator, source, tmp_path / "absent" / "de.json")
-    assert not (tmp_path / "de.json").exists()
+    (tmp_path / "en.tmx").write_text("<tmx/>")
+    with pytest.raises(UsageError, match=r"the languages.* are not known"):
+        translate_file(translator, tmp_path / "en.tmx", tmp_path / "de.tmx")
+    assert {each.name for each in tmp_path.iterdir()} == {"wrong.json", source.name, "en.tmx"}

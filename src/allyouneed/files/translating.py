@@ -43,6 +43,15 @@ def joined(translate: Translate, contents: Sequence[Content]) -> list[str]:
     return [content.translated(found) for content in contents]
 
 
+def distinct(texts: Iterable[MarkedText]) -> list[MarkedText]:
+    """Texts without those that are equal but for their marks; those that need links are preferred."""
+    found = dict[str, MarkedText]()
+    for text in texts:
+        if text.text not in found or text.needs_links:
+            found[text.text] = text
+    return [*found.values()]
+
+
 def decoded(content: bytes) -> tuple[str, bytes]:
     """The text of a file in UTF-8, and the mark of the encoding before it, if there is one.
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Final
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.files.formats import FORMATS, format_of
-from allyouneed.files.translating import Translate, Translations
+from allyouneed.files.translating import Translate, Translations, distinct
 from allyouneed.markup.marks import Links, MarkedText
 from allyouneed.storage.publish import disk_errors, lock_output, replaced_file, require_file
 from allyouneed.tasks.translation.outputs import Translation
@@ -73,13 +73,12 @@ def translate_file(
                 content, Translate(answers, languages.source_language, languages.target_language)
             )
         except DataError as error:
-            done.remove()
             raise DataError(f"{source}: {error.messages[0]}", label=error.label) from None
         if os.path.lexists(target):
             raise UsageError(f"{target}: has appeared meanwhile; remove it, and repeat the command")
         with replaced_file(target) as aside:
             aside.write_bytes(translated)
-        done.remove()
+        done.found.clear()  # no longer needed
 
 
 def _content(source: Path) -> bytes:
@@ -108,16 +107,16 @@ class _Answers:
         self._done, self._watch = done, watch
 
     def __call__(self, texts: Sequence[MarkedText]) -> Translations:
-        links = {True: set[str](), False: set[str]()}
-        for text in texts:
-            links[text.needs_links and self._translator.aligns].add(text.text)
-        links[False] -= links[True]
-        for needs_links, its in links.items():
-            missing = [text for text in dict.fromkeys(each.text for each in texts) if text in its]
-            self._translate([text for text in missing if not self._done.has(text, needs_links)], needs_links)
+        missing = list[str](), list[str]()
+        for text in distinct(texts):
+            needs_links = text.needs_links and self._translator.aligns
+            if not self._done.has(text.text, needs_links):
+                missing[needs_links].append(text.text)
+        self._translate(missing[True], needs_links=True)
+        self._translate(missing[False], needs_links=False)
         return [self._done.found[text.text] for text in texts]
 
-    def _translate(self, texts: list[str], needs_links: bool) -> None:
+    def _translate(self, texts: list[str], *, needs_links: bool) -> None:
         num_before, pending = self._done.num, list[tuple[str, Translation]]()
         options = {**self._options, "split_sentences": True, "alignments": needs_links}
         self._watch(num_before, num_before + len(texts))
@@ -135,8 +134,8 @@ class _Answers:
 class _Done:
     """Translations of texts, in a file whose first line tells what they belong to."""
 
-    def __init__(self, path: Path, file: BinaryIO, request: str) -> None:
-        self._path, self._file = path, file
+    def __init__(self, file: BinaryIO, request: str) -> None:
+        self._file = file
         self.found: dict[str, tuple[str, Links | None]] = {}
         head = json.dumps({"request": request}).encode() + b"\n"
         size = len(head)
@@ -158,12 +157,17 @@ class _Done:
     @classmethod
     @contextlib.contextmanager
     def beside(cls, target: Path, request: str) -> "Iterator[_Done]":
-        """Open the translations for a target, or begin them."""
+        """Open the translations for a target, or begin them; the file goes if it has none at the end."""
         path = target.with_name(f".{target.name}.translations")
         with disk_errors(path), path.open("a+b") as file:
             lock_output(file.fileno(), target)
             file.seek(0)
-            yield cls(path, file, request)
+            done = cls(file, request)
+            try:
+                yield done
+            finally:
+                if not done.found:
+                    path.unlink()
 
     @property
     def num(self) -> int:
@@ -181,7 +185,3 @@ class _Done:
             line = json.dumps([text, found.text, found.links], ensure_ascii=False)
             self._file.write(line.encode() + b"\n")
         self._file.flush()
-
-    def remove(self) -> None:
-        """Remove the file, which is no longer needed."""
-        self._path.unlink()
