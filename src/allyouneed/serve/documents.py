@@ -14,7 +14,7 @@ from typing import Final, Self
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.files.formats import FileFormat, format_of
-from allyouneed.files.translating import Translate, Translations
+from allyouneed.files.translating import Translate, Translations, distinct
 from allyouneed.markup.marks import MarkedText
 from allyouneed.serve.directions import AUTO, Route
 from allyouneed.serve.refusals import INTERNAL, Refusal
@@ -46,9 +46,11 @@ class SentDocument:
     """Number of bytes."""
     document_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     key: str = field(default_factory=lambda: secrets.token_hex(32).upper())
-    """What a client must know to get it."""
+    """The secret with which a client gets it."""
     begun: float = field(default_factory=time.monotonic)
     num_characters: int = 0
+    """Of all texts; those that are equal are translated once."""
+    num_to_translate: int = 0
     num_done: int = 0
     error: Refusal | None = None
     task: "asyncio.Task[None] | None" = field(default=None, repr=False)
@@ -60,7 +62,7 @@ class SentDocument:
     def seconds_remaining(self) -> int:
         """An estimate, by the speed so far."""
         speed = self.num_done / max(0.1, time.monotonic() - self.begun)
-        return round((self.num_characters - self.num_done) / speed) if speed else 0
+        return round((self.num_to_translate - self.num_done) / speed) if speed else 0
 
 
 class Documents:
@@ -153,10 +155,9 @@ class Documents:
             document.error = Refusal(507, "disk", message)
         except Refusal as refusal:
             document.error = refusal
-        except Exception as error:
+        except Exception:
             _log.exception("a file of the type %s", Path(document.name).suffix)
             document.error = Refusal(500, INTERNAL.label, INTERNAL.message)
-            document.error.__cause__ = error
         finally:
             document.has_ended, document.size = True, 0
             asyncio.get_running_loop().call_later(_SECONDS_KEPT, self.forget, document)
@@ -164,13 +165,11 @@ class Documents:
     async def _translate_content(
         self, document: SentDocument, found: FileFormat, content: bytes, options: RequestOptions
     ) -> None:
-        run = asyncio.get_running_loop().run_in_executor
-        texts = await run(self._threads, _texts_of, found, content, options)
-        document.num_characters = sum(map(len, texts))
-        if options.source == AUTO and texts:
-            sample = "\n".join(texts)[:_LONGEST_LOOKED_INTO]
-            route = await asyncio.to_thread(self._route, sample, options.target or "")
-            options = replace(options, source=route.direction.source)
+        if options.source == AUTO:
+            run = asyncio.get_running_loop().run_in_executor
+            if sample := await run(self._threads, _sample_of, found, content, options.target or ""):
+                route = await asyncio.to_thread(self._route, sample, options.target or "")
+                options = replace(options, source=route.direction.source)
         translated = await self._translated(document, found, content, options)
         await asyncio.to_thread(self._path(document).write_bytes, translated)
 
@@ -183,14 +182,11 @@ class Documents:
         def answer(texts: Sequence[MarkedText]) -> Translations:
             if document.is_forgotten:
                 raise asyncio.CancelledError
-            known: dict[str, MarkedText] = {}
-            for text in texts:
-                if text.text not in known or text.needs_links:
-                    known[text.text] = text
-            result = asyncio.run_coroutine_threadsafe(
-                self._answers(document, [*known.values()], options), loop
-            )
-            answers = dict(zip(known, result.result(), strict=True))
+            asked = distinct(texts)
+            document.num_characters += sum(len(text.text) for text in texts)
+            document.num_to_translate += sum(len(text.text) for text in asked)
+            result = asyncio.run_coroutine_threadsafe(self._answers(document, asked, options), loop)
+            answers = dict(zip((text.text for text in asked), result.result(), strict=True))
             return [answers[text.text] for text in texts]
 
         translate = Translate(answer, options.source or "", options.target or "")
@@ -228,14 +224,13 @@ def _are_equal(key: str, given: str) -> bool:
     return secrets.compare_digest(key.encode(), given.encode(errors="replace"))
 
 
-def _texts_of(found: FileFormat, content: bytes, options: RequestOptions) -> list[str]:
-    """The texts of a file, which is whole and harmless."""
+def _sample_of(found: FileFormat, content: bytes, target: str) -> str:
+    """The first texts of a file, which is whole and harmless."""
     texts = list[str]()
 
     def answer(asked: Sequence[MarkedText]) -> Translations:
         texts.extend(text.text for text in asked)
         return [(text.text, None) for text in asked]
 
-    source = "" if options.source == AUTO else options.source or ""
-    found.translated(content, Translate(answer, source, options.target or ""))
-    return texts
+    found.translated(content, Translate(answer, "", target))
+    return "\n".join(texts)[:_LONGEST_LOOKED_INTO]
