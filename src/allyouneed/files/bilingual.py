@@ -4,20 +4,17 @@ import re
 from typing import Final
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.files.translating import Place, Translate, decoded, joined, replaced
+from allyouneed.files.translating import Place, Translate, joined, replaced, well_formed
 from allyouneed.language_codes import distance
-from allyouneed.markup.dialect import XML, escaped, xml_fault
+from allyouneed.markup.dialect import XML, escaped
 from allyouneed.markup.document import Document
 
-_INLINE: Final = XML._replace(
-    has_outline=False,
-    kept=frozenset({"ph", "bpt", "ept", "it", "ut", "x", "bx", "ex", "sc", "ec"}),
-    silent=frozenset({"ph", "bpt", "ept", "it", "ut", "x", "bx", "ex", "sc", "ec"}),
-    keeps_lines=True,
-)
-"""Codes of other formats stand in elements that stay as they are."""
+_CODES: Final = frozenset({"ph", "bpt", "ept", "it", "ut", "x", "bx", "ex", "sc", "ec"})
+"""Elements with codes of other formats, which stay as they are."""
+_INLINE: Final = XML._replace(has_outline=False, kept=_CODES, silent=_CODES, keeps_lines=True)
+_TMX_TYPE: Final = r"<!DOCTYPE\s+tmx\b[^][<>]*>"
 _SEGMENT: Final = re.compile(
-    r"<source\b(?P<attributes>[^>]*)(?<!/)>(?P<source>.*?)</source>"
+    r"<source\b[^>]*(?<!/)>(?P<source>.*?)</source>"
     r"(?:(?:\s|<!--.*?-->|<seg-source\b[^>]*>.*?</seg-source>)*(?P<target><target\b[^>]*?"
     r"(?:/>|>(?P<given>.*?)</target>)))?",
     re.DOTALL,
@@ -46,7 +43,7 @@ def xliff(content: bytes, translate: Translate) -> bytes:
     Raises:
         DataError: It is no XLIFF.
     """
-    text, mark = _well_formed(content)
+    text, mark = well_formed(content)
     if "<xliff" not in text:
         raise DataError("no XLIFF: <xliff> is missing; give a file that a translation tool has exported")
     segments, end = list[re.Match[str]](), 0
@@ -95,7 +92,7 @@ def tmx(content: bytes, translate: Translate) -> bytes:
         UsageError: The model does not say its languages.
         DataError: It is no TMX.
     """
-    text, mark = _well_formed(content)
+    text, mark = well_formed(content, _TMX_TYPE)
     source, target = translate.source_language, translate.target_language
     if not (source and target):
         raise UsageError(
@@ -126,10 +123,3 @@ def tmx(content: bytes, translate: Translate) -> bytes:
 def _closest(language: str, variants: list[re.Match[str]]) -> re.Match[str] | None:
     apart = [(far, each) for each in variants if (far := distance(language, each["language"])) is not None]
     return min(apart, key=lambda each: each[0])[1] if apart else None
-
-
-def _well_formed(content: bytes) -> tuple[str, bytes]:
-    text, mark = decoded(content)
-    if fault := xml_fault(re.sub(r"<!DOCTYPE\s+tmx\b[^][<>]*>", "", text, count=1)):
-        raise DataError(f"{fault}; correct it", label="E-XML")
-    return text, mark

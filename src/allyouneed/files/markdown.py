@@ -7,7 +7,7 @@ from typing import Final
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from allyouneed.files.translating import Translate, decoded, joined
+from allyouneed.files.translating import Translate, decoded, joined, with_line_feeds
 from allyouneed.markup.document import Document
 from allyouneed.markup.paragraph import Content, Paragraph, ParagraphBuilder
 
@@ -34,12 +34,11 @@ def markdown(content: bytes, translate: Translate) -> bytes:
         DataError: It is not UTF-8.
     """
     text, mark = decoded(content)
-    has_returns = "\r\n" in text
-    text = text.replace("\r\n", "\n").replace("\r", "\n")  # which end lines, too
+    text, with_own_ends = with_line_feeds(text)
+    text = text.replace("\r", "\n")  # which end lines, too
     head = found[0] if (found := _FRONT_MATTER.match(text)) else ""
     contents = [*_contents(text[len(head) :])]
-    whole = head + "".join(joined(translate, contents))
-    return mark + (whole.replace("\n", "\r\n") if has_returns else whole).encode()
+    return mark + with_own_ends(head + "".join(joined(translate, contents))).encode()
 
 
 def _contents(text: str) -> Iterator[Content]:
@@ -83,7 +82,7 @@ def _found(text: str, content: str, begin: int, end: int) -> tuple[int, int] | N
 
 
 def _prefix(token: Token, lines: Sequence[str]) -> str:
-    """What stands before the second line of a block, such as the marks of a quotation."""
+    """The beginning of the second line of a block, such as the marks of a quotation."""
     _, *others = token.content.split("\n")
     number = token.map[0] + 1 if token.map else len(lines)
     place = lines[number].find(others[0]) if others and number < len(lines) else -1

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
-from allyouneed.files.translating import Place, Translate, decoded, replaced
+from allyouneed.files.translating import Place, Translate, decoded, replaced, unescaped, with_line_feeds
 
 _QUOTED: Final = r'"(?:[^"\\\n]|\\.)*+"'
 _LINES: Final = rf"{_QUOTED}(?:[ \t]*\r?\n[ \t]*{_QUOTED})*+"
@@ -18,13 +18,11 @@ _UNIT: Final = re.compile(
     re.MULTILINE,
 )
 _STRING: Final = re.compile(rf"^(msgstr(?:\[(\d+)\])?[ \t]+)({_LINES})", re.MULTILINE)
-_C_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _OTHER_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[^ntr\"\\]")
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"(\s*:)?|[{}\[\],]')
 _YAML_SIGNS: Final = re.compile(r"[,\[\]{}]")
 """Signs that end a text without quotes in a list like `[a, b]`."""
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_ESCAPE: Final = re.compile(r"\\(?:[Uu]([\dA-Fa-f]{4})|(.))", re.DOTALL)
 _LOCALE: Final = re.compile(r'("@@locale"\s*:\s*)"[^"]*"')
 _STRINGS_LINE: Final = re.compile(
     r'/\*.*?(?:\*/|\Z)|//[^\n]*|(?:"(?:[^"\\]|\\.)*+"|[\w.-]+)\s*=\s*("(?:[^"\\]|\\.)*+")\s*;', re.DOTALL
@@ -32,18 +30,12 @@ _STRINGS_LINE: Final = re.compile(
 
 
 def _unquoted(lines: str) -> str:
-    joined = "".join(each[1:-1] for each in re.findall(_QUOTED, lines))
-    return re.sub(r"\\(.)", lambda each: _C_ESCAPES.get(each[1], each[1]), joined)
+    return unescaped("".join(each[1:-1] for each in re.findall(_QUOTED, lines)))
 
 
 def _quoted(text: str) -> str:
     found = re.sub(r'["\\]', r"\\\g<0>", text).replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     return f'"{found}"'
-
-
-def _joined(text: str) -> str:
-    """A text whose halves of surrogate pairs are joined; single ones are replaced."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def gettext(content: bytes, translate: Translate) -> bytes:
@@ -89,7 +81,10 @@ def _with_language(text: str, language: str) -> str:
 
 
 def _each(translate: Translate, texts: Sequence[str]) -> Iterator[str]:
-    """The translations of texts, line by line, with the white space around them; without letters, none."""
+    """The translations of texts, line by line, with the white space around them.
+
+    Lines without letters stay as they are.
+    """
     lines = [text.split("\n") for text in texts]
     wanted = dict.fromkeys(line.strip() for its in lines for line in its if has_letters(line))
     found = dict(zip(wanted, translate.plain([*wanted]), strict=True))
@@ -157,7 +152,7 @@ def apple_strings(content: bytes, translate: Translate) -> bytes:
         text, mark = (content.decode("utf-16"), b"") if is_utf_16 else decoded(content)
     except UnicodeDecodeError:
         raise DataError("neither UTF-8 nor UTF-16; convert the file", label="E-UTF8") from None
-    places = [(*each.span(1), _unescaped(each[1][1:-1])) for each in _STRINGS_LINE.finditer(text) if each[1]]
+    places = [(*each.span(1), unescaped(each[1][1:-1])) for each in _STRINGS_LINE.finditer(text) if each[1]]
     if not places:
         raise DataError('no strings ("KEY" = "VALUE";); give a .strings file')
     found = _each(translate, [place[2] for place in places])
@@ -165,14 +160,6 @@ def apple_strings(content: bytes, translate: Translate) -> bytes:
         (begin, end, _quoted(new)) for (begin, end, old), new in zip(places, found, strict=True) if new != old
     )
     return mark + replaced(text, written).encode("utf-16" if is_utf_16 else "utf-8")
-
-
-def _unescaped(text: str) -> str:
-    return _joined(_ESCAPE.sub(lambda each: _character(each[1], each[2]), text))
-
-
-def _character(digits: str | None, letter: str) -> str:
-    return chr(int(digits, 16)) if digits else _C_ESCAPES.get(letter, letter)
 
 
 def yaml_strings(content: bytes, translate: Translate) -> bytes:
@@ -188,8 +175,7 @@ def yaml_strings(content: bytes, translate: Translate) -> bytes:
         message = "YAML files need PyYAML: pip install 'allyouneed[files]'"
         raise UsageError(message) from None
     text, mark = decoded(content)
-    has_returns = "\r\n" in text
-    text = text.replace("\r\n", "\n")
+    text, with_own_ends = with_line_feeds(text)
     try:
         documents = [each for each in yaml.compose_all(text, yaml.SafeLoader) if each]
     except yaml.YAMLError as error:
@@ -211,8 +197,7 @@ def yaml_strings(content: bytes, translate: Translate) -> bytes:
             key = pairs[0][0]
             written = _yaml_plain(translate.target_language, key.style, yaml.safe_dump)
             places.append((key.start_mark.index, key.end_mark.index, written))
-    whole = replaced(text, sorted(places))
-    return mark + (whole.replace("\n", "\r\n") if has_returns else whole).encode()
+    return mark + with_own_ends(replaced(text, sorted(places))).encode()
 
 
 def _yaml_nodes(node: Any, seen: set[int]) -> Iterator[Any]:

@@ -7,15 +7,16 @@ from itertools import pairwise
 from typing import Final
 
 from allyouneed.errors import DataError
-from allyouneed.files.translating import Place, Translate, decoded, replaced
+from allyouneed.files.translating import Place, Translate, decoded, replaced, with_line_feeds
 from allyouneed.markup.dialect import HTML, Dialect, escaped
 from allyouneed.markup.document import Document
 from allyouneed.markup.marks import Links, MarkedText
 from allyouneed.markup.paragraph import Content, Paragraph
 
+_TIME: Final = r"(?:\d+:)?\d\d:\d\d[,.]\d{3}"
 _CUE: Final = re.compile(
-    r"^(?P<timing>(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]*-->[ \t]*(?P<end>(?:\d+:)?\d\d:\d\d[,.]\d{3})[^\n]*\n)"
-    r"(?P<text>(?:(?!(?:\d+[ \t]*\n)?(?:\d+:)?\d\d:\d\d[,.]\d{3}[ \t]*-->)[ \t]*[^\s][^\n]*(?:\n|\Z))+)",
+    rf"^{_TIME}[ \t]*-->[ \t]*{_TIME}[^\n]*\n"
+    rf"(?P<text>(?:(?!(?:\d+[ \t]*\n)?{_TIME}[ \t]*-->)[ \t]*[^\s][^\n]*(?:\n|\Z))+)",
     re.MULTILINE,
 )
 _TAGS: Final = re.compile(r"\A(?:<([ibu]|c[.\w]*|v[^>]*)>|(\{\\an?\d+\}))")
@@ -85,8 +86,7 @@ def webvtt(content: bytes, translate: Translate) -> bytes:
 
 def _translated(content: bytes, translate: Translate, dialect: Dialect) -> bytes:
     text, mark = decoded(content)
-    has_returns = "\r\n" in text
-    text = text.replace("\r\n", "\n")
+    text, with_own_ends = with_line_feeds(text)
     cues = [_cue(found) for found in _CUE.finditer(text)]
     if not cues:
         raise DataError("no subtitles (a time, an arrow `-->`, and text below); give a SubRip or WebVTT file")
@@ -107,8 +107,7 @@ def _translated(content: bytes, translate: Translate, dialect: Dialect) -> bytes
             new = [dialect.write(each) for each in lines]
         for cue, its in zip(group, new, strict=True):
             places.append((cue.begin, cue.end, cue.tags[0] + its + cue.tags[1]))
-    whole = replaced(text, places)
-    return mark + (whole.replace("\n", "\r\n") if has_returns else whole).encode()
+    return mark + with_own_ends(replaced(text, places)).encode()
 
 
 def _cue(found: re.Match[str]) -> _Cue:

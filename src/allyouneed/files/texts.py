@@ -3,17 +3,15 @@
 import re
 from typing import Final
 
-from allyouneed.errors import DataError
-from allyouneed.files.translating import Translate, decoded, joined, paragraph, replaced
-from allyouneed.markup.dialect import HTML, XML, Dialect, escaped, xml_fault
+from allyouneed.files.translating import Translate, decoded, joined, replaced, unescaped, well_formed
+from allyouneed.markup.dialect import HTML, XML, escaped
 from allyouneed.markup.document import Attributes, Document
-from allyouneed.markup.paragraph import SPACES, Content
+from allyouneed.markup.marks import MarkedText
+from allyouneed.markup.paragraph import SPACES, Content, Paragraph
 
 _LINE_END: Final = re.compile(r"(\r?\n)")
 _XHTML: Final = re.compile(r"\s*<\?xml\s|[^>]*>\s*<html\b[^>]*\sxmlns=|\s*<html\b[^>]*\sxmlns=")
 _SHOWN_ATTRIBUTES: Final = frozenset({"alt", "title", "placeholder"})
-_ESCAPE: Final = re.compile(r"\\(?:u([\dA-Fa-f]{4})|(.))", re.DOTALL)
-_ESCAPES: Final = {"n": "\n", "t": "\t"}
 _WRITTEN_SPACES: Final = {" ": r"\u0020", "\n": r"\n", "\t": r"\t"}
 """White space that Android would leave out otherwise."""
 
@@ -21,11 +19,16 @@ _WRITTEN_SPACES: Final = {" ": r"\u0020", "\n": r"\n", "\t": r"\t"}
 def plain_text(content: bytes, translate: Translate) -> bytes:
     """Translate a text, each line by itself."""
     text, mark = decoded(content)
-    pieces = [
-        part if _LINE_END.fullmatch(part) else paragraph(part) for part in _LINE_END.split(text) if part
-    ]
-    kept = [p if isinstance(p, str) or p.content.text else p.before for p in pieces]
-    return mark + joined(translate, [Content(kept)])[0].encode()
+    pieces = [*map(_line, _LINE_END.split(text))]
+    return mark + joined(translate, [Content(pieces)])[0].encode()
+
+
+def _line(part: str) -> str | Paragraph:
+    """A line, with the white space around it; a string if there is nothing else."""
+    if not (core := part.strip()):
+        return part
+    before, _, after = part.partition(core)
+    return Paragraph(before, MarkedText(core, []), after)
 
 
 def web_page(content: bytes, translate: Translate) -> bytes:
@@ -38,26 +41,21 @@ def web_page(content: bytes, translate: Translate) -> bytes:
     return mark + joined(translate, [Document(with_attributes, dialect)])[0].encode()
 
 
-def xml(content: bytes, translate: Translate, dialect: Dialect = XML) -> bytes:
+def xml(content: bytes, translate: Translate) -> bytes:
     """Translate all text of a document.
 
     Raises:
         DataError: It is not well-formed, or declares entities.
     """
-    text, mark = decoded(content)
-    if fault := xml_fault(text):
-        raise DataError(f"{fault}; correct it", label="E-XML")
-    return mark + joined(translate, [Document(text, dialect)])[0].encode()
+    text, mark = well_formed(content)
+    return mark + joined(translate, [Document(text, XML)])[0].encode()
 
 
 def _read_string(raw: str) -> str:
     text = SPACES.sub(" ", XML.read(raw))
     if text.startswith('"') and text.endswith('"') and len(text) > 1:
         text = text[1:-1]
-    text = _ESCAPE.sub(
-        lambda each: chr(int(each[1], 16)) if each[1] else _ESCAPES.get(each[2], each[2]), text
-    )
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return unescaped(text)
 
 
 def _write_string(text: str) -> str:
@@ -86,9 +84,7 @@ def android(content: bytes, translate: Translate) -> bytes:
     Raises:
         DataError: It is not well-formed, or declares entities.
     """
-    text, mark = decoded(content)
-    if fault := xml_fault(text):
-        raise DataError(f"{fault}; correct it", label="E-XML")
+    text, mark = well_formed(content)
     places = [
         each.span(2)
         for resource in _RESOURCE.finditer(text)

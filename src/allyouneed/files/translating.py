@@ -1,12 +1,18 @@
 """The translation of the texts of a file, and its bytes as text."""
 
 import codecs
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from allyouneed.errors import DataError
+from allyouneed.markup.dialect import xml_fault
 from allyouneed.markup.marks import Links, MarkedText
-from allyouneed.markup.paragraph import Content, Paragraph
+from allyouneed.markup.paragraph import Content
+
+_ESCAPE: Final = re.compile(r"\\(?:[Uu]([\dA-Fa-f]{4})|(.))", re.DOTALL)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
 
 Translations = Iterable[tuple[str, Links | None]]
 """Translations with their alignments; None where there is none."""
@@ -67,11 +73,37 @@ def decoded(content: bytes) -> tuple[str, bytes]:
         raise DataError(message, label="E-UTF8") from None
 
 
-def paragraph(text: str) -> Paragraph:
-    """A text without marks, with the white space around it."""
-    core = text.strip()
-    start = text.index(core) if core else len(text)
-    return Paragraph(text[:start], MarkedText(core, []), text[start + len(core) :])
+def with_line_feeds(text: str) -> tuple[str, Callable[[str], str]]:
+    """A text whose lines end in line feeds, and what gives another text the ends that it had."""
+    has_returns = "\r\n" in text
+    return text.replace("\r\n", "\n"), lambda new: new.replace("\n", "\r\n") if has_returns else new
+
+
+def unescaped(text: str) -> str:
+    """A text with characters in place of escapes such as `\\n` and `\\u00e9`.
+
+    Half of a surrogate pair becomes the replacement character.
+    """
+    found = _ESCAPE.sub(
+        lambda each: chr(int(each[1], 16)) if each[1] else _ESCAPES.get(each[2], each[2]), text
+    )
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def well_formed(content: bytes, declared: str = r"(?!)") -> tuple[str, bytes]:
+    """The text of an XML file, and the mark before it; see `decoded`.
+
+    Args:
+        content: The file.
+        declared: Regular expression of the document type that it may have.
+
+    Raises:
+        DataError: It is not UTF-8 or not well-formed, or declares something else.
+    """
+    text, mark = decoded(content)
+    if fault := xml_fault(re.sub(declared, "", text, count=1)):
+        raise DataError(f"{fault}; correct it", label="E-XML")
+    return text, mark
 
 
 def replaced(text: str, places: Iterable[Place]) -> str:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
+from allyouneed.data.words import Span as Range
 from allyouneed.markup.marks import Links
 from allyouneed.terms.glossary import Term
 from allyouneed.terms.spans import Span, at_edges
 
-Range = tuple[int, int]
-"""Begin and end of a part of a text, in characters."""
 POOLS: Final[Sequence[Sequence[str]]] = (
     ("Boston", "Anna", "Berlin", "Peter", "Madrid", "Maria", "London", "Martin", "Lisa", "Paris", "Thomas"),
     ("35", "48", "27", "63", "74", "86", "92", "57", "41", "39", *map(str, range(101, 999, 13))),
@@ -31,7 +30,7 @@ class Masked:
     before: str = ""
     """Spans and white space before the text, which stay as they are."""
     after: str = ""
-    places: tuple[tuple[int, int], ...] = ()
+    places: tuple[Range, ...] = ()
     """Begin and end of each of these spans in the text with spans."""
 
     @classmethod
@@ -40,7 +39,7 @@ class Masked:
         begin, end = at_edges(text, spans)
         words = (word for word in chain(pool, map("X{}X".format, count())) if word not in text)
         pieces, kept, place = list[str](), dict[str, str](), begin
-        places = list[tuple[int, int]]()
+        places = list[Range]()
         for span in spans:
             if not begin <= span.begin < end:
                 continue
@@ -102,7 +101,7 @@ class Masked:
         return re.finditer("|".join(map(_pattern, self.spans)) or r"(?!)", text)
 
     @staticmethod
-    def _places(word: str, translation: str) -> list[tuple[int, int]]:
+    def _places(word: str, translation: str) -> list[Range]:
         return [found.span() for found in re.finditer(_pattern(word), translation)]
 
 
@@ -125,7 +124,7 @@ class _Moved:
         return place - end + new_end
 
 
-def word_pairs(links: Links, text: str, translation: str) -> list[tuple[int, int]]:
+def word_pairs(links: Links, text: str, translation: str) -> list[Range]:
     """The pairs of words, separated by white space, whose parts are aligned."""
     of_text, written = ([each.start() for each in re.finditer(r"\S+", side)] for side in (text, translation))
     found = ((bisect_right(of_text, a) - 1, bisect_right(written, c) - 1) for a, _, c, _ in links)
