@@ -66,21 +66,21 @@ def translate_into(
     from allyouneed.cli.progress import progress  # which takes a while
     from allyouneed.files.translation import translate_file
 
-    num_told = num_done = 0
+    num_done = 0
     kept = {name: value for name, value in options.items() if name not in _FOR_LINES}
     with contextlib.ExitStack() as stack:
         shown = None
 
         def watch(done: int, known: int) -> None:
-            nonlocal shown, num_told, num_done
+            nonlocal shown, num_done
             if shown is None:
                 if done:
                     notice(f"{target}: continuing; {done:,} of the texts are translated")
                 shown = stack.enter_context(progress(known, unit="texts", description="translate", done=done))
-                num_told = done
+                num_done = done
             shown.expect(known)
-            shown.advance(done - num_told)
-            num_told = num_done = done
+            shown.advance(done - num_done)
+            num_done = done
 
         told = partial(_notice, place=str(source))
         translate_file(translator, source, target, request=request, watch=watch, tell=told, **kept)

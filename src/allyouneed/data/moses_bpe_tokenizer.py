@@ -8,7 +8,7 @@ therefore not always the same text.
 import json
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
@@ -150,7 +150,7 @@ class MosesBpeTokenizer(Tokenizer):
         """Every entry, control symbols included, in the order of ids."""
         return self._names
 
-    @cached_property
+    @property
     def languages(self) -> Mapping[str, int]:
         """The symbols that say which language a model writes, such as `>>fra<<`, and their ids."""
         return self._languages

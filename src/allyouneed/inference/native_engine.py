@@ -170,7 +170,7 @@ class NativeEngine(Engine):
         """
         read = self.read_of([[*source, END] for source in sources])
         memory = KeysValues(self.cross_heads, self.decoder.num_layers)
-        encoded = np.concatenate(self._encoded(read, known or EncodedSources()))
+        encoded = np.concatenate(self._encoded(read, known))
         self.remember(encoded, memory, layer)
         num_targets, counts = _lengths(targets), _lengths(read)
         # An output cut at the last learned position has none for the next step, whose row is then zero.
@@ -194,10 +194,10 @@ class NativeEngine(Engine):
         ]
 
     def _encoded(
-        self, sources: Sequence[Sequence[int]], known: "EncodedSources"
+        self, sources: Sequence[Sequence[int]], known: "EncodedSources | None"
     ) -> list[Float32[np.ndarray, "source_tokens d_model"]]:
         """The memories of sources, taken from those that are known."""
-        found = [known.take(source) for source in sources]
+        found = [known.take(source) if known else None for source in sources]
         missing = [source for source, memory in zip(sources, found, strict=True) if memory is None]
         new = iter(self.split(self.encode(missing), missing) if missing else [])
         return [next(new) if memory is None else memory for memory in found]
@@ -258,7 +258,7 @@ class NativeEngine(Engine):
 
 
 class EncodedSources:
-    """Memories of sources that are searched, until someone takes them; the oldest go if they are many."""
+    """Memories of sources that are searched, until someone takes them; if they become too many, all go."""
 
     def __init__(self) -> None:
         self._memories: dict[tuple[int, ...], NDArray[np.float32]] = {}

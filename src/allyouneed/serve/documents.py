@@ -49,7 +49,7 @@ class SentDocument:
     """The secret with which a client gets it."""
     begun: float = field(default_factory=time.monotonic)
     num_characters: int = 0
-    """Of all texts; those that are equal are translated once."""
+    """Size of all texts; those that are equal are translated once."""
     num_to_translate: int = 0
     num_done: int = 0
     error: Refusal | None = None
