@@ -10,13 +10,15 @@ import pytest
 from tests.terms.ui_strings import ui_strings
 
 from allyouneed.cli.request_lines import JsonLines, LineRequest
+from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import Line
 from allyouneed.errors import DataError, UsageError
 from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest
+from allyouneed.tasks.translation.outputs import KeptPart, Translation
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary
-from allyouneed.terms.keeping import Attempt, KeepingTranslator, Kept, next_step
+from allyouneed.terms.keeping import Attempt, Attempts, KeepingTranslator, Kept, Outcome, next_step
 from allyouneed.terms.spans import Spans
 from allyouneed.terms.translation_memory import TranslationMemory
 
@@ -196,3 +198,66 @@ def test_the_searches_for_many_spans_are_few(translator: Translator) -> None:
         step, num_attempts = next_step(attempts, found), num_attempts + 1
     assert num_attempts < 15
     assert all(step.translations[0].text.count(f"{{a{number}}}") == 1 for number in range(40))
+
+
+def answered(attempts: Attempts, *texts: str) -> tuple[list[str], Outcome]:
+    """The texts of attempts that are answered by these translations, and the outcome."""
+    asked, step = list[str](), next_step(attempts, None)
+    for text in texts:
+        assert isinstance(step, Attempt)
+        asked.append(step.text)
+        step = next_step(attempts, [Translation(text, -1.0, alignment=[])])
+    assert isinstance(step, Outcome)
+    return asked, step
+
+
+LEARNED = DataConfig(placeholders=True, annotate_terms=True)
+
+
+def test_a_model_that_has_learned_both_gets_symbols_and_suggestions() -> None:
+    asked, outcome = answered(
+        Kept(Spans(), glossary("moon\tMond|Monde")).attempts("moon {x} sun", data=LEARNED), "Der Mond ◰ Sonne"
+    )
+    assert asked == ["moon ⟪ Mond ⟫ ◰ sun"]
+    assert outcome.translations[0].text == "Der Mond {x} Sonne"
+    assert [part.fate for part in outcome.translations[0].kept or ()] == ["kept", "kept"]
+    assert not outcome.is_untouched
+
+
+def test_what_a_model_has_learned_and_does_not_do_is_required_as_ever() -> None:
+    attempts = Kept(glossary=glossary("moon\tMond")).attempts("the moon", aligns=False, data=LEARNED)
+    asked, outcome = answered(attempts, "der Trabant", "der Mond")
+    assert asked == ["the moon ⟪ Mond ⟫", "the moon"]
+    assert [part.fate for part in outcome.translations[0].kept or ()] == ["repaired"]
+    attempts = Kept(glossary=glossary("moon\tMond")).attempts("the moon", aligns=False, data=LEARNED)
+    asked, _ = answered(attempts, "der ⟪ Mond ⟫", "der Mond")  # copied the signs, too
+    assert asked == ["the moon ⟪ Mond ⟫", "the moon"]
+
+
+def test_terms_that_are_only_suggested_may_be_missing() -> None:
+    kept = Kept(glossary=glossary("moon\tMond"), only_suggests=True)
+    _, outcome = answered(kept.attempts("the moon", data=LEARNED), "des Mondes")
+    assert (outcome.translations[0].text, outcome.notices) == ("des Mondes", ())
+    assert [part.fate for part in outcome.translations[0].kept or ()] == ["suggested"]
+
+
+def test_a_text_with_signs_of_annotations_gets_none() -> None:
+    attempts = Kept(glossary=glossary("moon\tMond")).attempts("⟪ moon ⟫", data=LEARNED)
+    asked, outcome = answered(attempts, "⟪ Mond ⟫")
+    assert (asked, outcome.is_untouched) == (["⟪ moon ⟫"], True)
+
+
+def test_the_fates_of_spans_and_terms_are_told(translator: Translator) -> None:
+    attempts = Kept(Spans(), glossary("moon\tMond")).attempts("{a}: moon {b} {c} sun", aligns=False)
+    step = next_step(attempts, None)
+    while isinstance(step, Attempt):
+        word = re.findall(r"moon (\w+) (\w+)", step.text)[0][0 if step.is_repair else 1]
+        step = next_step(attempts, [Translation(word, -1.0)])
+    [found] = step.translations
+    assert found.kept == [
+        KeptPart("{a}", "span", "kept"),
+        KeptPart("{b}", "span", "repaired"),
+        KeptPart("{c}", "span", "inserted"),
+        KeptPart("moon", "term", "lost"),
+    ]
+    assert (found.text.count("{b}"), found.text.count("{c}")) == (1, 1)

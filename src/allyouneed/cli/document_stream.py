@@ -11,6 +11,8 @@ from allyouneed.cli.request_lines import STANDARD_INPUT
 from allyouneed.errors import DataError, notice
 
 if TYPE_CHECKING:
+    from allyouneed.cli.segment_report import SegmentReport
+    from allyouneed.markup.marks import MarkedText
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.terms.keeping import KeepingTranslator
 
@@ -20,7 +22,11 @@ _FOR_LINES: Final = ("n_best", "alignments", "split_sentences")
 
 
 def translate_document(
-    translator: "KeepingTranslator", markup: str, attributes: str, options: Mapping[str, Any]
+    translator: "KeepingTranslator",
+    markup: str,
+    attributes: str,
+    options: Mapping[str, Any],
+    report: "SegmentReport",
 ) -> int:
     """Translate the document on standard input; return the exit code.
 
@@ -29,6 +35,7 @@ def translate_document(
         markup: "html" or "xml".
         attributes: Attributes whose texts are translated, too, with commas between them.
         options: Options of `Translator.stream`; those that are for lines have no effect.
+        report: Receives each text.
 
     Raises:
         DataError: The document is not UTF-8, too large, or XML that is not well-formed.
@@ -41,8 +48,9 @@ def translate_document(
     kept = {name: value for name, value in options.items() if name not in _FOR_LINES}
     told = False
 
-    def tell(translation: "Translation") -> None:
+    def tell(text: "MarkedText", translation: "Translation") -> None:
         nonlocal told
+        report.record(text, translation)
         if translation.is_cut and not told:
             from allyouneed.tasks.translation.outputs import CUT
 
@@ -56,11 +64,16 @@ def translate_document(
     except DataError as error:
         raise DataError(f"{STANDARD_INPUT}: {error.messages[0]}", label=error.label) from None
     sys.stdout.buffer.flush()
-    return 0
+    return report.exit_code()
 
 
 def translate_into(
-    translator: "KeepingTranslator", source: Path, target: Path, request: str, options: Mapping[str, Any]
+    translator: "KeepingTranslator",
+    source: Path,
+    target: Path,
+    request: str,
+    options: Mapping[str, Any],
+    report: "SegmentReport",
 ) -> int:
     """Translate a file into another; return the exit code. See `files.translation.translate_file`."""
     from allyouneed.cli.progress import progress  # which takes a while
@@ -82,10 +95,10 @@ def translate_into(
             shown.advance(done - num_done)
             num_done = done
 
-        told = partial(_notice, place=str(source))
-        translate_file(translator, source, target, request=request, watch=watch, tell=told, **kept)
+        told: dict[str, Any] = {"tell": partial(_notice, place=str(source)), "record": report.record}
+        translate_file(translator, source, target, request=request, watch=watch, **told, **kept)
     notice(f"{target}: written; different texts: {num_done:,}")
-    return 0
+    return report.exit_code()
 
 
 def _notice(message: str, place: str = STANDARD_INPUT) -> None:

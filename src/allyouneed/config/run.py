@@ -52,6 +52,12 @@ class DataConfig(Config):
     bpe_dropout: Probability = 0.0
     """Probability that a merge of `bpe` is left out in training text (Provilkov et al., 2020), so that a word
     is segmented in several ways."""
+    placeholders: Annotated[bool, Field(exclude_if=operator.not_)] = False
+    """Put symbols in place of words in some training pairs: the model learns to keep placeholders
+    (docs/terms.md)."""
+    annotate_terms: Annotated[bool, Field(exclude_if=operator.not_)] = False
+    """Write translations behind words in some training sources: the model learns to use given terms
+    (docs/terms.md)."""
     source_language: str = ""
     """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""
     target_language: str = ""

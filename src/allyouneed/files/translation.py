@@ -24,6 +24,8 @@ _AT_A_TIME: Final = 256
 
 Watch = Callable[[int, int], object]
 """Called with the number of texts that are translated, and of those known so far."""
+Record = Callable[[MarkedText, Translation], object]
+"""Called with each text and its translation."""
 
 
 def translate_file(
@@ -34,6 +36,7 @@ def translate_file(
     request: str = "",
     watch: Watch = lambda done, known: None,
     tell: Callable[[str], object] = lambda message: None,
+    record: Record = lambda text, translation: None,
     **options: Any,
 ) -> None:
     """Translate the texts of a file; everything else stays as it is.
@@ -47,6 +50,7 @@ def translate_file(
         request: What else translations depend on; another one begins anew.
         watch: Called as translations are made.
         tell: Called with messages about what translations lack.
+        record: Called with each text and its translation, but for those of an interrupted call.
         **options: Options of `Translator.stream`.
 
     Raises:
@@ -66,7 +70,7 @@ def translate_file(
     if found.has_placeholders:
         keeping = keeping.with_spans()
     with _Done.beside(target, hashlib.sha256(content + request.encode()).hexdigest()) as done:
-        answers = _Answers(keeping, options, done, watch, tell)
+        answers = _Answers(keeping, options, done, watch, tell, record)
         languages = keeping.config.data
         try:
             translated = found.translated(
@@ -102,28 +106,29 @@ class _Answers:
         done: "_Done",
         watch: Watch,
         tell: Callable[[str], object],
+        record: Record,
     ) -> None:
-        self._translator, self._options, self._tell = translator, options, tell
+        self._translator, self._options, self._tell, self._record = translator, options, tell, record
         self._done, self._watch = done, watch
 
     def __call__(self, texts: Sequence[MarkedText]) -> Translations:
-        missing = list[str](), list[str]()
+        missing = list[MarkedText](), list[MarkedText]()
         for text in distinct(texts):
             needs_links = text.needs_links and self._translator.aligns
             if not self._done.has(text.text, needs_links):
-                missing[needs_links].append(text.text)
+                missing[needs_links].append(text)
         self._translate(missing[True], needs_links=True)
         self._translate(missing[False], needs_links=False)
         return [self._done.found[text.text] for text in texts]
 
-    def _translate(self, texts: list[str], *, needs_links: bool) -> None:
+    def _translate(self, texts: list[MarkedText], *, needs_links: bool) -> None:
         num_before, pending = self._done.num, list[tuple[str, Translation]]()
         options = {**self._options, "split_sentences": True, "alignments": needs_links}
         self._watch(num_before, num_before + len(texts))
-        for text, found in zip(
-            texts, self._translator.stream(texts, tell=self._tell, **options), strict=True
-        ):
-            pending.append((text, found[0]))
+        answers = self._translator.stream([text.text for text in texts], tell=self._tell, **options)
+        for text, (best, *_) in zip(texts, answers, strict=True):
+            pending.append((text.text, best))
+            self._record(text, best)
             if len(pending) == _AT_A_TIME:
                 self._done.add(pending)
                 pending = []

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from allyouneed.data.words import Span, split_words
 
@@ -35,6 +35,17 @@ class Mark:
     children: "list[Mark]" = field(default_factory=list)
     is_kept: bool = False
     """Whether `before` stands in place of the words, which only the model sees."""
+
+
+class MarkFates(NamedTuple):
+    """What became of the marks of a text."""
+
+    num: int
+    """Number of marks."""
+    moved: list[str]
+    """The marks that stand at another place among their neighbours than in the text."""
+    emptied: list[str]
+    """The marks whose words have no translation, so that they cover nothing."""
 
 
 @dataclass(slots=True)
@@ -63,10 +74,17 @@ class MarkedText:
             links: Its alignment; None if there is none, and words are taken to be in the same order.
             escape: Converts what stands between marks.
         """
+        return self._writer(text, links, escape).written()
+
+    def fates(self, text: str, links: Links | None) -> MarkFates:
+        """What becomes of the marks in `translated`."""
+        return self._writer(text, links, str).fates
+
+    def _writer(self, text: str, links: Links | None, escape: Callable[[str], str]) -> "_Writer":
         places = _Places(self.text, text, links)
         writer = _Writer(places, self.text, text, escape)
         writer.write(self.marks, (0, len(self.text)), (0, len(places.words)))
-        return writer.written()
+        return writer
 
 
 def composed(first: Links, second: Links) -> Links:
@@ -240,11 +258,14 @@ class _Writer:
         self._places, self._of, self._text, self._escape = places, of, text, escape
         self._parts: list[str] = []
         self._at = 0
+        self.fates = MarkFates(0, [], [])
 
     def write(self, marks: Sequence[Mark], within: Span, span: Span, depth: int = 0) -> None:
         """Write the translation up to the last of these marks."""
         words = self._places.words
-        for first, last, mark in self._places.of(marks, within, span, depth) if marks else ():
+        placed = self._places.of(marks, within, span, depth) if marks else []
+        self._note(marks, placed)
+        for first, last, mark in placed:
             if first == last:
                 self._copy_to_gap(mark, first, span[1])
             else:
@@ -257,6 +278,16 @@ class _Writer:
             if first < last:
                 self._copy(words[last - 1][1])
             self._parts.append(mark.after)
+
+    def _note(self, marks: Sequence[Mark], placed: Sequence[tuple[int, int, Mark]]) -> None:
+        num, moved, emptied = self.fates
+        moved += [
+            mark.before or mark.after
+            for mark, (*_, other) in zip(marks, placed, strict=True)
+            if mark is not other
+        ]
+        emptied += [mark.before for first, last, mark in placed if first == last and mark.begin < mark.end]
+        self.fates = MarkFates(num + len(marks), moved, emptied)
 
     def _copy_to_gap(self, mark: Mark, gap: int, end: int) -> None:
         """Copy the text up to a mark without words, which is before the word of number `gap`."""

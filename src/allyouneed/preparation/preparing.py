@@ -27,6 +27,7 @@ from allyouneed.preparation.told_languages import with_directions
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, TrainingText, Units, tell
+from allyouneed.terms.marked_pairs import MarkedPairs
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def prepare(
     if model:
         model.require_tokenizers_of(config)
     config = with_directions(config, train, valid, model.units if model else None)
+    train = MarkedPairs.of(train, config)
     task = task_named(config.task)
     _require_usable(train, config, num_workers)
     versions = _versions([*train.all_files, *valid.all_files])
@@ -109,6 +111,9 @@ def _require_usable(train: Reader, config: DataConfig, num_workers: int | Cluste
     if not train:
         raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
     task.require_settings(config)
+    for name in ("placeholders", "annotate_terms"):
+        if getattr(config, name) and name not in task.data_settings:
+            raise UsageError(f"{name}: is for sentence pairs; leave it out", settings=[name])
     if config.bpe_dropout and ("bpe_dropout" not in task.data_settings or config.tokenizer != "bpe"):
         raise UsageError(
             "bpe_dropout: is for sentence pairs and the tokenizer bpe; leave it out",

@@ -10,17 +10,25 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.sentences import sentence_spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
 from allyouneed.language_codes import distance
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest, require_all
-from allyouneed.tasks.translation.outputs import END_PIECE, TranslatedPart, Translation, join_parts
+from allyouneed.tasks.translation.outputs import (
+    END_PIECE,
+    Fate,
+    KeptPart,
+    TranslatedPart,
+    Translation,
+    join_parts,
+)
 from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary, Term
-from allyouneed.terms.spans import KINDS, Spans
+from allyouneed.terms.marked_pairs import PLACEHOLDERS, annotated, has_annotation
+from allyouneed.terms.spans import KINDS, Span, Spans
 from allyouneed.terms.stand_ins import POOLS, Masked, word_pairs
 from allyouneed.terms.translation_memory import TranslationMemory
 
@@ -68,25 +76,38 @@ _Repair = Generator[Attempt, list[Translation], list[Translation]]
 
 @dataclass(frozen=True)
 class _Sentence:
-    """A text with stand-ins, and the terms that its translation must have, stand-ins included."""
+    """A text with stand-ins, its terms, and those that its translation must have, stand-ins included."""
 
     masked: Masked
+    terms: list[Term]
     wanted: list[Term]
 
     @classmethod
-    def of(cls, masked: Masked, glossary: Glossary | None) -> "_Sentence":
+    def of(cls, masked: Masked, glossary: Glossary | None, *, only_suggests: bool) -> "_Sentence":
         terms = glossary.terms(masked.text) if glossary else []
-        return cls(masked, sorted([*masked.terms(), *terms]))
+        return cls(masked, terms, sorted([*masked.terms(), *([] if only_suggests else terms)]))
 
     def lacking(self, translation: str) -> list[Term]:
-        """The terms that a translation has not as often as the text."""
-        left = {term.forms: term.count_in(translation) for term in self.wanted}
-        lacking = list[Term]()
-        for term in self.wanted:
-            left[term.forms] -= 1
-            if left[term.forms] < 0:
-                lacking.append(term)
-        return lacking
+        """The terms that a translation must have, and has not as often as the text."""
+        return _lacking(self.wanted, translation)
+
+    def parts(self, text: str, spans: Sequence[Span], first: str, last: str) -> list[KeptPart]:
+        """The spans and terms of a text, by its first translation and the last one."""
+        before, after = self.lacking(first), self.lacking(last)
+        stand_ins = {term.begin: term for term in self.masked.terms()}
+        placed = dict(zip(self.masked.places, stand_ins.values(), strict=True))
+        found = list[KeptPart]()
+        for span in spans:
+            term = placed.get(span[:2])
+            fate: Fate = "inserted" if term in after else "repaired" if term in before else "kept"
+            found.append(KeptPart(text[span.begin : span.end], "span", fate))
+        missing = _lacking(self.terms, last)
+        for term in self.terms:
+            fate = "repaired" if term in before else "kept"
+            if term in missing:
+                fate = "lost" if term in self.wanted else "suggested"
+            found.append(KeptPart(self.masked.text[term.begin : term.end], "term", fate))
+        return found
 
     def repaired(self, language: str | None, *, aligns: bool) -> _Repair:
         """The attempts at the text again, sentence by sentence if these are translated separately."""
@@ -104,7 +125,7 @@ class _Sentence:
 
     def _part(self, begin: int, end: int) -> "_Sentence":
         wanted = [term.moved(-begin) for term in self.wanted if begin <= term.begin < end]
-        return _Sentence(replace(self.masked, text=self.masked.text[begin:end]), wanted)
+        return _Sentence(replace(self.masked, text=self.masked.text[begin:end]), [], wanted)
 
     def _placed(self, *, aligns: bool) -> _Repair:
         """The attempts to put each missing term in its place."""
@@ -129,6 +150,17 @@ class _Sentence:
         aligned = [target for source, target in translation.alignment or () if first <= source < last]
         num_words = len(translation.text.split())
         return min(aligned, default=round(first * num_words / max(1, len(self.masked.text.split()))))
+
+
+def _lacking(terms: Sequence[Term], translation: str) -> list[Term]:
+    """The terms that a translation has not as often as the text."""
+    left = {term.forms: term.count_in(translation) for term in terms}
+    lacking = list[Term]()
+    for term in terms:
+        left[term.forms] -= 1
+        if left[term.forms] < 0:
+            lacking.append(term)
+    return lacking
 
 
 def _sentences_of_lines(text: str, language: str) -> list[tuple[int, int]]:
@@ -159,38 +191,57 @@ class Kept:
     spans: Spans | None = None
     glossary: Glossary | None = None
     memory: TranslationMemory | None = None
+    only_suggests: bool = False
+    """Whether terms are only suggested to the model, which has learned it: it may leave them out."""
 
-    def attempts(self, text: str, language: str | None = None, *, aligns: bool = True) -> Attempts:
+    def attempts(
+        self,
+        text: str,
+        language: str | None = None,
+        *,
+        aligns: bool = True,
+        data: DataConfig | None = None,
+    ) -> Attempts:
         """The attempts at a text.
 
         Args:
             text: A text.
             language: Code of its language if its sentences are translated separately, else None.
             aligns: Whether words can be aligned.
+            data: Settings of the data that the model has learned from.
         """
+        data = data or DataConfig()
         if self.memory and (known := self.memory.translations.get(text)) is not None:
             return Outcome([Translation(known, 0.0, is_from_memory=True)])
         spans = self.spans.find(text) if self.spans else []
         if spans and self.spans and not has_letters(self.spans.without(text)):
-            return Outcome([Translation(text, 0.0)])
+            parts = [KeptPart(text[span.begin : span.end], "span", "kept") for span in spans]
+            return Outcome([Translation(text, 0.0, kept=parts)])
+        pools = (PLACEHOLDERS, *POOLS) if data.placeholders else POOLS
+        annotates = data.annotate_terms and not has_annotation(text)
         tried = list[tuple[_Sentence, list[Translation]]]()
-        for pool in map(self._free_of(text), POOLS) if spans else [()]:
-            sentence = _Sentence.of(Masked.of(text, spans, pool), self.glossary)
-            found = yield Attempt(sentence.masked.text)
+        for pool in map(self._free_of(text), pools) if spans else [()]:
+            masked = Masked.of(text, spans, pool)
+            sentence = _Sentence.of(masked, self.glossary, only_suggests=self.only_suggests)
+            asked = annotated(masked.text, sentence.terms) if annotates else masked.text
+            found = yield Attempt(asked)
             tried.append((sentence, found))
-            if sentence.masked.is_whole(found[0].text):
+            if masked.is_whole(found[0].text):
                 break
         else:
             sentence, found = tried[0]
-        if is_repaired := bool(sentence.lacking(found[0].text)):
+        masked, first, is_annotated = sentence.masked, found[0].text, annotates and bool(sentence.terms)
+        if is_repaired := bool(sentence.lacking(first) or (is_annotated and has_annotation(first))):
             found = yield from sentence.repaired(language, aligns=aligns)
-        masked, lacking = sentence.masked, sentence.lacking(found[0].text)
+        lacking = sentence.lacking(found[0].text)
         lost = [masked.text[term.begin : term.end] for term in lacking]
         translations = [_restored(text, masked, each) for each in found] if spans else found
         notices = tuple(
             f"{masked.spans.get(each, each)!r} found no place in the translation" for each in lost
         )
-        return Outcome(translations, notices, is_untouched=not (spans or is_repaired))
+        if parts := sentence.parts(text, spans, first, found[0].text):
+            translations = [replace(each, kept=parts) for each in translations]
+        return Outcome(translations, notices, is_untouched=not (spans or is_repaired or is_annotated))
 
     def _free_of(self, text: str) -> Callable[[Sequence[str]], list[str]]:
         """A function of stand-ins that leaves those that terms of a text could be taken for."""
@@ -209,6 +260,11 @@ class KeepingTranslator:
     """
 
     def __init__(self, translator: Translator, kept: Kept) -> None:
+        if kept.only_suggests and not translator.config.data.annotate_terms:
+            raise UsageError(
+                "suggest_terms: this model has not learned terms from data with annotate_terms; leave it out",
+                settings=["suggest_terms"],
+            )
         self._translator, self._kept = translator, kept
         self._aligns = translator.engine.aligns
 
@@ -221,6 +277,7 @@ class KeepingTranslator:
         keep_patterns: Sequence[str] = (),
         glossary: Path | None = None,
         memory: Path | None = None,
+        suggest_terms: bool = False,
     ) -> Self:
         """Make a translator that keeps placeholders and the like, and what files say.
 
@@ -230,18 +287,20 @@ class KeepingTranslator:
             keep_patterns: Regular expressions of further spans.
             glossary: File of terms; see `Glossary.read`.
             memory: Translation memory, a TMX file.
+            suggest_terms: Whether terms are only suggested to a model that was prepared with
+                `annotate_terms`.
 
         Raises:
-            UsageError: A pattern is not usable, or the model does not say the languages of a memory.
+            UsageError: A pattern is not usable, the model does not say the languages of a memory, or it has
+                not learned from suggestions.
             DataError: A file is not usable.
         """
         data = translator.config.data
         spans = Spans(keep_patterns, KINDS if keep else {}) if keep or keep_patterns else None
         languages = data.source_language, data.target_language
         terms = Glossary.read(glossary) if glossary else None
-        return cls(
-            translator, Kept(spans, terms, TranslationMemory.read(memory, *languages) if memory else None)
-        )
+        known = TranslationMemory.read(memory, *languages) if memory else None
+        return cls(translator, Kept(spans, terms, known, suggest_terms))
 
     def translate(self, texts: Iterable[str], **options: Any) -> list[Translation]:
         """The best translation of each text, in order; see `Translator.translate`."""
@@ -354,7 +413,8 @@ class KeepingTranslator:
         """The attempts at a text; whoever runs them sends the translations of each."""
         divided = split_sentences and not text.startswith(">>")  # the symbol of a language is for all of it
         language = self._translator.config.data.source_language if divided else None
-        return self._kept.attempts(text, language, aligns=self._aligns)
+        data = self._translator.config.data
+        return self._kept.attempts(text, language, aligns=self._aligns, data=data)
 
     def for_repair(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of an attempt that is a repair, instead of those of the first."""

@@ -135,7 +135,7 @@ def test_objects_are_answered_by_objects(translate: RunCommand, translator: Tran
     )
     answers = [json.loads(line) for line in out.decode().split("\n")[:-1]]
     found = translator.stream(["sun moon", "", "bird\nsees"], n_best=2)
-    left_out = "alignment", "links", "is_from_memory"
+    left_out = "alignment", "links", "is_from_memory", "kept"
     texts = [[{k: v for k, v in asdict(t).items() if k not in left_out} for t in best] for best in found]
     expected = [{"translations": best} for best in texts]
     assert answers == [{"id": given[0]["id"], **expected[0]}, expected[1], {"id": None, **expected[2]}]

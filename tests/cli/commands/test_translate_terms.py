@@ -45,6 +45,8 @@ def test_terms_get_their_translations(translate: RunCommand, tmp_path: Path) -> 
         (["--glossary", "F"], b"", 3, "F: has no terms"),
         (["--memory", "F"], b"", 2, "F: the model does not say its languages"),
         (["--keep-pattern", "("], b"", 2, "--keep-pattern: '(' is no regular expression"),
+        (["--suggest-terms"], b"", 2, "--suggest-terms: belongs to --glossary"),
+        (["--glossary", "F", "--suggest-terms"], b"a\tb\n", 2, "--suggest-terms: this model has not learned"),
         (["--keep", "--sampling"], b"", 2, "leave out --sampling and --mbr"),
         (["--keep", "--engine", "ray"], b"", 2, "--engine: cannot be used with --keep"),
     ],

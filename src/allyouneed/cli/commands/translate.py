@@ -21,6 +21,7 @@ from allyouneed.cli.request_lines import (
     PlainText,
     input_windows,
 )
+from allyouneed.cli.segment_report import SegmentReport
 from allyouneed.cli.shared_options import (
     AtLeastOne,
     Computing,
@@ -70,8 +71,15 @@ class KeptText:
     """Regular expression of further text to be kept; may be repeated."""
     glossary: Path | None = None
     """File with a term per line, SOURCE TAB TARGET|FORM|.. TAB NOTE: translations have one of the forms."""
+    suggest_terms: bool = False
+    """Only suggest the terms of the glossary to a model prepared with --annotate-terms, which may inflect or
+    omit them; without it, they are required."""
     memory: Path | None = None
     """Translation memory (TMX): a line that it has, exactly, gets its translation from there."""
+
+    report: Path | None = None
+    """Append to this file a JSON object per text: what was kept, repaired, inserted or lost, and which tags
+    were moved. Exit code 9 if a term was lost."""
 
     @property
     def files(self) -> list[Path]:
@@ -89,7 +97,7 @@ class KeptText:
     @property
     def is_wanted(self) -> bool:
         """Whether anything is to be kept."""
-        return self.keep or bool(self.keep_patterns or self.files)
+        return self.keep or self.suggest_terms or bool(self.keep_patterns or self.files)
 
 
 @Parameter(name="*")
@@ -186,8 +194,7 @@ def translate(
     allyouneed translate runs/first < test.en > output.de
     echo "A dog runs." | allyouneed translate models/first --beam-size 8 --n-best 4 --scores
     allyouneed translate models/first --split-sentences --resume-output book.de < book.en
-    echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/first --jsonl
-    allyouneed translate models/multilingual --to fr < test.en > output.fr
+    echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/several --to fr --jsonl
     allyouneed translate models/first --markup html --attributes alt,title < page.html > seite.html
     allyouneed translate models/first report.docx bericht.docx
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
@@ -197,8 +204,7 @@ def translate(
     ```
 
     Writes one line per input line, in the same order. A line that cannot be translated (because it is not
-    UTF-8, say) gives an empty line and a message on standard error, and the exit code is 9. Search settings
-    that are not given are the model's own, by default the paper's: a beam of 4, a length penalty of 0.6.
+    UTF-8, say) gives an empty line and a message on standard error, and the exit code is 9.
 
     Args:
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble. After these, if
@@ -220,13 +226,14 @@ def translate(
     asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, is_file=bool(files))}
     asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
-    if files:
-        request = _request([*models, shortlist], lines, kept, asked, computing)
-        return translate_into(_keeping(translator, kept, engine, shortlist), *files, request, asked)
-    if lines.markup:
+    if not (files or lines.markup):
+        return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
+    with SegmentReport.appended_to(kept.report) as report:
         keeping = _keeping(translator, kept, engine, shortlist)
-        return translate_document(keeping, lines.markup, lines.attributes, asked)
-    return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
+        if not files:
+            return translate_document(keeping, str(lines.markup), lines.attributes, asked, report)
+        request = _request([*models, shortlist], lines, kept, asked, computing)
+        return translate_into(keeping, *files, request, asked, report)
 
 
 def _split(paths: list[Path]) -> tuple[list[Path], tuple[Path, Path] | None]:
@@ -267,11 +274,12 @@ def _translate_lines(
     with contextlib.ExitStack() as stack:
         request = partial(_request, [*models, shortlist], lines, kept, asked, computing)
         output = stack.enter_context(_output(lines, request))
+        report = stack.enter_context(SegmentReport.appended_to(kept.report))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
         in_one, unkept = engine == "ray" or lines.parts is not None, kept.unkept()
         checks = _checks(translator, asked, lines.strict, unkept)
-        return _answer(lines, unkept, output, stream, checks, in_one=in_one)
+        return _answer(lines, unkept, output, stream, checks, report, in_one=in_one)
 
 
 def _keeping(
@@ -283,8 +291,16 @@ def _keeping(
         raise UsageError(f"{other}: cannot be used with --keep, --glossary or --memory; leave out one")
     from allyouneed.terms.keeping import KeepingTranslator
 
-    files = {"glossary": kept.glossary, "memory": kept.memory}
-    return KeepingTranslator.of(translator, keep=kept.keep, keep_patterns=kept.keep_patterns, **files)
+    if kept.suggest_terms and not kept.glossary:
+        raise UsageError("--suggest-terms: belongs to --glossary; add it, or leave this out")
+    return KeepingTranslator.of(
+        translator,
+        keep=kept.keep,
+        keep_patterns=kept.keep_patterns,
+        glossary=kept.glossary,
+        memory=kept.memory,
+        suggest_terms=kept.suggest_terms,
+    )
 
 
 def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
@@ -326,6 +342,7 @@ def _answer(
     output: LineOutput,
     stream: "Stream",
     checks: "list[Check]",
+    report: SegmentReport,
     *,
     in_one: bool,
 ) -> int:
@@ -343,12 +360,13 @@ def _answer(
             output.write(form.write(asked, failures.record(answer)))
             if isinstance(answer, Failure) or isinstance(asked.request, Failure):
                 continue
+            report.record(text, answer.result[0], asked.request.id)
             for check in [*checks]:
                 if found := check(text, answer.result[0]):
                     notice(f"{STANDARD_INPUT}:{answer.id}: {found} (later texts are not checked)")
                     checks.remove(check)
     output.finish()
-    return failures.exit_code()
+    return failures.exit_code() or report.exit_code()
 
 
 def _on_cluster(
@@ -377,7 +395,7 @@ def _request(
     ]
     computed = {key: value for key, value in asked.items() if key not in _WITHOUT_EFFECT}
     form = replace(lines, parts=None, strict=False)
-    spans = (kept.keep, kept.keep_patterns) if kept.is_wanted else ()
+    spans = (kept.keep, kept.keep_patterns, kept.suggest_terms) if kept.is_wanted else ()
     return repr((__version__, manifests, form, *spans, sorted(computed.items()), computing.precision))
 
 

@@ -7,7 +7,7 @@ from typing import Unpack
 from allyouneed.errors import DataError, UsageError
 from allyouneed.markup.dialect import DIALECTS, Dialect, xml_fault
 from allyouneed.markup.document import Attributes, Document
-from allyouneed.markup.marks import Links
+from allyouneed.markup.marks import Links, MarkedText
 from allyouneed.tasks.requests import TranslateOptions
 from allyouneed.tasks.translation.outputs import TranslatedPart, Translation, join_parts
 
@@ -37,7 +37,11 @@ def translate_documents(
     results: list[Translation] = []
     for document in documents:
         found: list[Translation] = []
-        text = "".join(document_parts(stream, aligns, document, markup, tell=found.append, **options))
+
+        def tell(_: MarkedText, translation: Translation, into: list[Translation] = found) -> None:
+            into.append(translation)
+
+        text = "".join(document_parts(stream, aligns, document, markup, tell=tell, **options))
         parts = [TranslatedPart([each], "") for each in found] or [TranslatedPart([Translation("", 0.0)], "")]
         [joined] = join_parts(parts, [" "] * (len(parts) + 1))
         results.append(replace(joined, text=text, alignment=None, links=None))
@@ -50,7 +54,7 @@ def document_parts(
     document: str,
     markup: str | Dialect,
     *,
-    tell: Callable[[Translation], object] = lambda _: None,
+    tell: Callable[[MarkedText, Translation], object] = lambda *_: None,
     **options: Unpack[TranslateOptions],
 ) -> Iterator[str]:
     """The parts of a translated document, in order, each as soon as it is there.
@@ -60,7 +64,7 @@ def document_parts(
         aligns: Whether it can align words; without, they are taken to be in the same order.
         document: A document, or a part of one.
         markup: What its tags mean: "html", "xml", or a dialect made of one of these.
-        tell: Called with each translation of a text, without its tags.
+        tell: Called with each text and its translation, without its tags.
         **options: Options of `Translator.stream`.
 
     Raises:
@@ -77,8 +81,8 @@ def document_parts(
         wanted: TranslateOptions = {"split_sentences": True, **options, "alignments": needs_links}
 
         def translations() -> Iterator[tuple[str, Links | None]]:
-            for best, *_ in stream([text.text for text in texts], **wanted):
-                tell(best)
+            for text, (best, *_) in zip(texts, stream([text.text for text in texts], **wanted), strict=True):
+                tell(text, best)
                 yield best.text, best.links
 
         return parsed.written(translations())

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.sentences import Divided, TextPart
@@ -27,6 +27,21 @@ _LEAST_LOG_PROB = math.log(0.001)
 
 END_PIECE = "</s>"
 """Printable form of the end symbol."""
+
+
+Fate = Literal["kept", "repaired", "inserted", "suggested", "lost"]
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """A part of a text whose translation was given."""
+
+    text: str
+    """The part, as the text has it."""
+    kind: Literal["span", "term"]
+    fate: Fate
+    """How it came into the translation: the model wrote it by itself; it had to, in another search; it was
+    put in by its place in the text. A term that was only suggested may be missing; a lost one is missing."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,8 @@ class Translation:
     """Whether the translation, or that of a part of the text, did not end within the maximum length."""
     is_from_memory: bool | None = field(default=None, repr=False)
     """True if a translation memory has the text; otherwise None."""
+    kept: list[KeptPart] | None = field(default=None, repr=False)
+    """Spans and terms of the text, if these are kept and it has any."""
 
 
 class TranslatedPart(NamedTuple):

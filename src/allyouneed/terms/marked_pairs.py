@@ -1,0 +1,179 @@
+"""Sentence pairs with placeholders and annotated terms, from which a model learns what these mean.
+
+In some pairs, words that translate each other are replaced on both sides by a symbol that stands for any
+span; and behind some words of a source stands the translation that they have in the target (Dinu et al.,
+2019, "Training Neural Machine Translation to Apply Terminology Constraints").
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from allyouneed.config.run import DataConfig
+from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, Reader, clean_pairs
+from allyouneed.data.word_translations import WordTranslations
+from allyouneed.data.words import Span
+from allyouneed.language_codes import Direction
+from allyouneed.terms.glossary import Term
+from allyouneed.terms.spans import Spans
+
+PLACEHOLDERS: Final = ("◰", "◱", "◲", "◳", "◴", "◵", "◶", "◷")
+"""Symbols that stand for spans; a single sign each, which hardly any text has."""
+_BEGIN, _END = "⟪", "⟫"
+_SHARE: Final = 0.2
+"""Share of the pairs with placeholders, and of those with annotated terms."""
+_MOST_WORDS: Final = 3
+"""Most words of a pair that are replaced, and most that are annotated."""
+_SHARE_OF_LONGER: Final = 0.3
+"""Share of the annotated terms that are two words, where two stand side by side in both texts."""
+_MIN_LETTERS: Final = 4
+"""Letters of a word from which it is replaced or annotated: shorter ones are seldom terms."""
+
+Aligned = tuple[Span, Span]
+"""A part of a source, and its translation in the target."""
+
+
+@dataclass(frozen=True)
+class MarkedPairs:
+    """The pairs of other files, some with placeholders and annotated terms; the same ones each time."""
+
+    files: Reader
+    placeholders: bool
+    annotate_terms: bool
+
+    @classmethod
+    def of(cls, files: Reader, data: DataConfig) -> Reader:
+        """The pairs as the settings of data want them: as they are, unless they ask for one of both."""
+        if not (data.placeholders or data.annotate_terms):
+            return files
+        return cls(files, data.placeholders, data.annotate_terms)
+
+    @property
+    def limits(self) -> CleaningLimits:
+        """See `Reader.limits`."""
+        return self.files.limits
+
+    def __bool__(self) -> bool:
+        return bool(self.files)
+
+    @property
+    def all_files(self) -> list[Path]:
+        """All files that are read."""
+        return self.files.all_files
+
+    def require_usable(self) -> None:
+        """See `Reader.require_usable`."""
+        self.files.require_usable()
+
+    @property
+    def directions(self) -> Sequence[Direction]:
+        """See `Reader.directions`."""
+        return self.files.directions
+
+    def weights_by_file(self) -> Mapping[tuple[str, Direction | None], float]:
+        """See `Reader.weights_by_file`."""
+        return self.files.weights_by_file()
+
+    def distinct(self) -> "MarkedPairs":
+        """See `Reader.distinct`."""
+        files = self.files.distinct()
+        return self if files == self.files else replace(self, files=files)
+
+    def read(self, report: CleaningReport) -> Iterator[Pair]:
+        """All pairs; the report counts those that are changed."""
+        pairs = self.files.read(report)
+        return (pair if pair.dropped else self._marked(pair, report) for pair in pairs)
+
+    @cached_property
+    def _words(self) -> WordTranslations:
+        report = CleaningReport()
+        return WordTranslations.learn(clean_pairs(self.files.read(report), self.limits, report))
+
+    @cached_property
+    def _spans(self) -> Spans:
+        return Spans()
+
+    def _marked(self, pair: Pair, report: CleaningReport) -> Pair:
+        draw = random.Random(f"{pair.source}\t{pair.target}")
+        has_placeholders = draw.random() < _SHARE and self.placeholders
+        has_terms = draw.random() < _SHARE and self.annotate_terms
+        if not (has_placeholders or has_terms) or not {*PLACEHOLDERS, _BEGIN}.isdisjoint(pair.source):
+            return pair
+        words = [
+            (here, there)
+            for here, there in self._words.aligned(pair.source, pair.target)
+            if here[1] - here[0] >= _MIN_LETTERS
+        ]
+        spans = self._equal_spans(pair) if has_placeholders else []
+        chosen = draw.sample(words, min(len(words), draw.randint(1, _MOST_WORDS))) if has_placeholders else []
+        replaced = _apart(sorted(spans + chosen))[: len(PLACEHOLDERS)]
+        terms = _drawn([each for each in words if each not in replaced], pair, draw) if has_terms else []
+        report.notes["pairs have placeholders"] += bool(replaced)
+        report.notes["pairs have annotated terms"] += bool(terms)
+        symbols = dict(zip(replaced, draw.sample(PLACEHOLDERS, len(replaced)), strict=True))
+        annotations = {here[1]: pair.target[slice(*there)] for here, there in terms}
+        source = _rewritten(pair.source, {here: symbol for (here, _), symbol in symbols.items()}, annotations)
+        target = _rewritten(pair.target, {there: symbol for (_, there), symbol in symbols.items()}, {})
+        return pair._replace(source=source, target=target)
+
+    def _equal_spans(self, pair: Pair) -> list[Aligned]:
+        """The spans that both texts have once."""
+        there = {pair.target[span.begin : span.end]: span[:2] for span in self._spans.find(pair.target)}
+        found = list[Aligned]()
+        for span in self._spans.find(pair.source):
+            text = pair.source[span.begin : span.end]
+            if text in there and pair.source.count(text) == pair.target.count(text) == 1:
+                found.append((span[:2], there[text]))
+        return found
+
+
+def annotated(text: str, terms: Iterable[Term]) -> str:
+    """A text with the first form of each term behind it, as a model has learned it from `MarkedPairs`."""
+    return _rewritten(text, {}, {term.end: term.forms[0] for term in terms})
+
+
+def has_annotation(text: str) -> bool:
+    """Whether a text has signs of annotations, of its own or of a model that has copied them."""
+    return _BEGIN in text or _END in text
+
+
+def _rewritten(text: str, symbols: Mapping[Span, str], annotations: Mapping[int, str]) -> str:
+    """A text with symbols in place of spans, and with annotations behind the places where they belong."""
+    changes = [*symbols.items()]
+    changes += [((end, end), f" {_BEGIN} {form} {_END}") for end, form in annotations.items()]
+    pieces, place = list[str](), 0
+    for (begin, end), piece in sorted(changes):
+        pieces += [text[place:begin], piece]
+        place = end
+    return "".join([*pieces, text[place:]])
+
+
+def _drawn(words: Sequence[Aligned], pair: Pair, draw: random.Random) -> list[Aligned]:
+    """Words to be annotated, some of them with the next one, if both are neighbours in both texts."""
+    found = list[Aligned]()
+    joined = dict[Aligned, Aligned]()
+    for first, second in pairwise(words):
+        gaps = [text[a[1] : b[0]] for text, a, b in zip(pair[:2], first, second, strict=True)]
+        if gaps == [" ", " "]:
+            joined[first] = (first[0][0], second[0][1]), (first[1][0], second[1][1])
+    for word in sorted(draw.sample(words, min(len(words), draw.randint(1, _MOST_WORDS)))):
+        is_longer = word in joined and draw.random() < _SHARE_OF_LONGER
+        found.append(joined[word] if is_longer else word)
+    return _apart(found)
+
+
+def _apart(parts: Sequence[Aligned]) -> list[Aligned]:
+    """The parts, sorted, without those that overlap an earlier one in one of the texts."""
+    found = list[Aligned]()
+    for part in parts:
+        if all(
+            mine[0] >= other[1] or mine[1] <= other[0]
+            for each in found
+            for mine, other in zip(part, each, strict=True)
+        ):
+            found.append(part)
+    return found
