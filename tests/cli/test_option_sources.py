@@ -15,7 +15,7 @@ def parsed(*words: str) -> dict[str, Any]:
     """The options that `serve` would get."""
     _, bound, _ = app.parse_args(["serve", *words], print_error=False, exit_on_error=False)
     found: dict[str, Any] = dict(bound.arguments)
-    for group in ("access", "limits", "computation"):
+    for group in ("directions", "access", "limits", "computation"):
         found |= vars(found.pop(group, object))
     return found
 

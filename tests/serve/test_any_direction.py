@@ -9,6 +9,7 @@ import pytest
 from tests.patience import PATIENCE_SECONDS
 from tests.serve.conftest import DECODING, SETTINGS, running
 
+from allyouneed.errors import UsageError
 from allyouneed.language_codes import closest_code, short_codes
 from allyouneed.runs.loading import load_translator
 from allyouneed.serve.application import create_app
@@ -73,6 +74,13 @@ def test_what_is_not_named_may_be_any_language_but_not_all_pairs_are_listed() ->
 @pytest.fixture(scope="module")
 def models(told_both_model: Path) -> list[ServedModel]:
     return load_models([ModelSource(told_both_model)], "cpu")
+
+
+def test_only_the_languages_that_are_wanted_are_served(told_both_model: Path) -> None:
+    [model] = load_models([ModelSource(told_both_model, languages=("fra_Latn", "de", "xx"))], "cpu")
+    assert model.languages == ("de", "fr")
+    with pytest.raises(UsageError, match="--languages de xx: fewer than two are languages of"):
+        load_models([ModelSource(told_both_model, languages=("de", "xx"))], "cpu")
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from allyouneed.config.run import DecodingPrecision
 from allyouneed.errors import UsageError
-from allyouneed.language_codes import are_same, codes_of_direction, short_codes
+from allyouneed.language_codes import are_same, closest_code, codes_of_direction, short_codes
 from allyouneed.native.library import available, instructions
 from allyouneed.runs.loading import load
 from allyouneed.storage.run_directory import resolve_model
@@ -73,6 +73,8 @@ class ModelSource:
     """Precision of the matrix products; None: int8 where it is fast, else float32."""
     beam_size: int | None = None
     """Beam size of requests that name none; None: that of the model's own settings."""
+    languages: tuple[str, ...] = ()
+    """Codes of the languages to serve, of a model that translates between any two; by default all of them."""
 
 
 def direction_of(text: str) -> ModelSource:
@@ -167,7 +169,7 @@ def _load(name: str, source: ModelSource, device: str, others: Iterable[ServedMo
     if isinstance(loaded, Parser):
         return [ServedModel(name, source, loaded, precision, "", "", version)]
     if loaded.config.data.language_symbols == "both" and not source.direction:
-        languages = tuple(short_codes(loaded.languages))
+        languages = _chosen(short_codes(loaded.languages), source)
         return [ServedModel(name, source, loaded, precision, "", "", version, languages=languages)]
     stated = [*loaded.config.data.directions] or [_languages_of(loaded)]
     pairs = [
@@ -189,6 +191,19 @@ def _load(name: str, source: ModelSource, device: str, others: Iterable[ServedMo
         )
         for pair in pairs
     ]
+
+
+def _chosen(languages: Sequence[str], source: ModelSource) -> tuple[str, ...]:
+    """The languages of a model that are wanted."""
+    if not source.languages:
+        return tuple(languages)
+    wanted = {closest_code(code, languages) for code in source.languages}
+    if len(wanted - {None}) < 2:
+        raise UsageError(
+            f"--languages {' '.join(source.languages)}: fewer than two are languages of {source.path}; "
+            f"allyouneed verify {source.path} lists them"
+        )
+    return tuple(code for code in languages if code in wanted)
 
 
 def _read(directory: Path, source: ModelSource, device: str) -> tuple[Translator | Parser, DecodingPrecision]:

@@ -4,7 +4,7 @@ import contextlib
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args
 
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     from allyouneed.serve.models import ModelSource
 
 Choice = TypeVar("Choice")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Directions:
+    """The languages that are served."""
+
+    direction: list[str] | None = None
+    """Languages of a translation model, en-de=MODEL or en-pt_BR=MODEL; may be repeated."""
+    languages: Annotated[tuple[str, ...], Parameter(consume_multiple=True, show_default=False)] = ()
+    """Languages to offer of a model that translates between any two (M2M-100, NLLB), such as `en de fr`; by
+    default all, which makes long lists."""
 
 
 @Parameter(name="*")
@@ -100,7 +112,7 @@ def serve(
     models: list[Path] | None = None,
     /,
     *,
-    direction: list[str] | None = None,
+    directions: Directions = Directions(),
     access: Access = Access(),
     limits: Limits = Limits(),
     kept: KeptTexts = KeptTexts(),
@@ -130,7 +142,7 @@ def serve(
 
     Args:
         models: Runs, checkpoints in them, or model folders, of translation models and parsers.
-        direction: Languages of a translation model, en-de=MODEL or en-pt_BR=MODEL; may be repeated.
+        directions: The languages that are served.
         access: Who may connect.
         limits: How much clients may ask for.
         kept: Spans and terms whose translations are given.
@@ -143,7 +155,7 @@ def serve(
     with _installed():
         from allyouneed.serve.access import require_safe_address
         from allyouneed.serve.models import load_models
-    sources = _sources(models or [], direction or [], computation)
+    sources = _sources(models or [], directions, computation)
     require_safe_address(settings := _settings(access, limits, kept), insecure=access.insecure)
     device = device_kind(computation.device)
     give_back_freed_memory()
@@ -170,18 +182,18 @@ def _installed() -> Iterator[None]:
 
 
 def _sources(
-    models: Sequence[Path], direction: Sequence[str], computation: ServeComputing
+    models: Sequence[Path], directions: Directions, computation: ServeComputing
 ) -> "list[ModelSource]":
     from allyouneed.serve.models import ModelSource, direction_of, with_settings
     from allyouneed.serve.request_options import MOST_BEAMS
 
-    given = [*map(ModelSource, models), *map(direction_of, direction)]
+    given = [*map(ModelSource, models), *map(direction_of, directions.direction or [])]
     if not given:
         raise UsageError("no model is named; name a run or a model folder: allyouneed serve runs/first")
     precisions = {each: each for each in get_args(DecodingPrecision)}
     beam_sizes = {str(each): each for each in range(1, MOST_BEAMS + 1)}
     return with_settings(
-        given,
+        [replace(each, languages=directions.languages) for each in given],
         precision=_by_model("--precision", computation.precision, precisions),
         beam_size=_by_model("--beam-size", computation.beam_size, beam_sizes),
     )
