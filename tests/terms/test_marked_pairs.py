@@ -5,13 +5,22 @@ from pathlib import Path
 
 import pytest
 from tests.data.test_word_translations import LEXICON, pairs
+from tests.interop.foreign_models import spm_of
 
 from allyouneed import CorpusFiles, DataConfig, prepare
 from allyouneed.data.corpus import CleaningReport
+from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.errors import UsageError
 from allyouneed.tasks.parsing.treebank import TreeFiles
+from allyouneed.tasks.task import Units
 from allyouneed.terms.glossary import Term
-from allyouneed.terms.marked_pairs import PLACEHOLDERS, MarkedPairs, annotated, has_annotation
+from allyouneed.terms.marked_pairs import (
+    PLACEHOLDERS,
+    MarkedPairs,
+    annotated,
+    has_annotation,
+    require_symbols,
+)
 
 BOTH = DataConfig(placeholders=True, annotate_terms=True, vocab_size=300)
 ANNOTATED = re.compile(r"(\w+(?: \w+)?) ⟪ ([^⟫]+) ⟫")
@@ -105,3 +114,13 @@ def test_trees_have_neither(tmp_path: Path) -> None:
     (tmp_path / "trees").write_bytes(b"(S (NN a))\n")
     with pytest.raises(UsageError, match="annotate_terms: is for sentence pairs"):
         prepare(tmp_path / "data", TreeFiles(tmp_path / "trees"), config=config)
+
+
+def test_units_that_cannot_write_the_signs_are_refused() -> None:
+    imported = SentencePieceTokenizer.from_model(spm_of([pair.source for pair in pairs()], 40))
+    narrow = Units(imported, imported)
+    with pytest.raises(UsageError, match="placeholders: the model's sub-words cannot write ◰"):
+        require_symbols(narrow, DataConfig(placeholders=True))
+    with pytest.raises(UsageError, match="annotate_terms: the model's sub-words cannot write ⟪"):
+        require_symbols(narrow, DataConfig(annotate_terms=True))
+    require_symbols(narrow, DataConfig())

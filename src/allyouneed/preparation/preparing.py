@@ -27,7 +27,7 @@ from allyouneed.preparation.told_languages import with_directions
 from allyouneed.storage.publish import publish_directory, require_free, sha256_of
 from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, TrainingText, Units, tell
-from allyouneed.terms.marked_pairs import MarkedPairs
+from allyouneed.terms.marked_pairs import MarkedPairs, require_symbols
 from allyouneed.version import __version__
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ def _units(
     with watch("vocabulary", None) as advance:
         text = TrainingText(train, config, task.examples, say, advance)
         units = model.units if model else task.learn_units(text)
+        require_symbols(units, config)
     units.save(directory)
     (directory / "text").mkdir()
     sizes = units.source.vocab_size, units.target.vocab_size

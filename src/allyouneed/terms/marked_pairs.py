@@ -17,7 +17,10 @@ from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, Reader, clean_pairs
 from allyouneed.data.word_translations import WordTranslations
 from allyouneed.data.words import Span
+from allyouneed.errors import UsageError
 from allyouneed.language_codes import Direction
+from allyouneed.symbols import UNKNOWN
+from allyouneed.tasks.task import Units
 from allyouneed.terms.glossary import Term
 from allyouneed.terms.spans import Spans
 
@@ -129,6 +132,26 @@ class MarkedPairs:
             if text in there and pair.source.count(text) == pair.target.count(text) == 1:
                 found.append((span[:2], there[text]))
         return found
+
+
+def require_symbols(units: Units, data: DataConfig) -> None:
+    """Check that the units of a model can write the signs of such pairs, if settings of data want these.
+
+    Raises:
+        UsageError: They cannot.
+    """
+    wanted = {
+        "placeholders": (data.placeholders, PLACEHOLDERS),
+        "annotate_terms": (data.annotate_terms, (_BEGIN, _END)),
+    }
+    for name, (is_wanted, signs) in wanted.items():
+        sides = [units.source, units.target] if name == "placeholders" else [units.source]
+        if is_wanted and any(UNKNOWN in ids for side in sides for ids in side.encode_batch([*signs])):
+            raise UsageError(
+                f"{name}: the model's sub-words cannot write {signs[0]}; leave it out, or learn others "
+                "without tokenizer_from",
+                settings=[name, "tokenizer_from"],
+            )
 
 
 def annotated(text: str, terms: Iterable[Term]) -> str:
