@@ -1,7 +1,8 @@
 // Files: choose one, or drop it on the page, and its translation is downloaded.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask } from "./api.js";
+import { ask } from "./api.js";
+import { Refused } from "./asking.js";
 
 /**
  * @param {string[]} suffixes the endings of names that the server knows

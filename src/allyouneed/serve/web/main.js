@@ -1,7 +1,8 @@
 // The page: what the server serves decides what it shows.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask, token } from "./api.js";
+import { ask, token } from "./api.js";
+import { Refused } from "./asking.js";
 import { askForToken } from "./dialog.js";
 import { parserView } from "./parser.js";
 import { useTheme } from "./theme.js";

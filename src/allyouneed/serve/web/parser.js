@@ -1,7 +1,8 @@
 // The parser: write an English sentence, and see its constituency tree.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask, latest, untilAnswered } from "./api.js";
+import { ask } from "./api.js";
+import { Refused, latest, untilAnswered } from "./asking.js";
 import { showAttention } from "./dialog.js";
 import { sourceField } from "./source.js";
 import { drawTree, readTree } from "./tree.js";

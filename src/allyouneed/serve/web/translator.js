@@ -1,7 +1,8 @@
 // The translator: write, and see the translation as it becomes certain.
 
 import { element } from "./explorer/elements.js";
-import { Refused, ask, latest, stream, untilAnswered } from "./api.js";
+import { ask, stream } from "./api.js";
+import { Refused, latest, untilAnswered } from "./asking.js";
 import { showAttention } from "./dialog.js";
 import { fileChoice } from "./files.js";
 import { kept } from "./kept.js";
