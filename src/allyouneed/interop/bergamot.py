@@ -180,7 +180,7 @@ def activation_factors(model: Transformer, sources: Sequence[Ids]) -> dict[str, 
 
 
 def _allowed(shortlist: Shortlist) -> Iterator[Array]:
-    """The target ids that each source id allows; the end symbol, which all sources have, allows frequent ids."""
+    """The target ids that each source id allows; the end symbol, which all have, allows frequent ids."""
     for token, row in enumerate(shortlist.translations):
         more = shortlist.frequent if token == END else row[:0]
         yield np.append(np.append(row[row != PADDING], more), END)

@@ -52,18 +52,19 @@ HELD: Mapping[str, Held] = MappingProxyType(
         "huggingface": _HUGGING_FACE,
         "marian": _MARIAN,
         "bergamot": _MARIAN,
+        "web": _MARIAN,
         "argos": _CTRANSLATE2,
     }
 )
 """Name of a format -> what it holds of the settings in `_OF_PAPER`."""
 
-FORMS = {"marian": {"positions": "concatenated", "decoder_start": "zeros"}}
+FORMS = {"marian": {"positions": "concatenated", "decoder_start": "zeros", "norm": "post"}}
 """Form that `train --for` names -> the settings of a model in it."""
 SUB_WORDS = "sentencepiece"
 """Value of `DataConfig.tokenizer` that the formats of `_OF_PIECES` need."""
 SETTINGS = "for", "tokenizer"
 """Settings in `exports_line`."""
-_OF_PIECES = {"marian", "bergamot", "argos"}
+_OF_PIECES = {"marian", "bergamot", "web", "argos"}
 """Formats with SentencePiece's sub-words only."""
 
 
@@ -118,7 +119,7 @@ def exports_line(config: RunConfig) -> str:
     if not _has_pieces(config):
         needs.append(f"prepare tokenizer {SUB_WORDS}")
     remedy = (
-        f" (marian, bergamot: {', '.join(needs)})"
+        f" (marian, bergamot, web: {', '.join(needs)})"
         if needs and _fits("marian", in_form("marian", config))
         else ""
     )

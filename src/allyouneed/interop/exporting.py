@@ -10,7 +10,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.data.moses_bpe_tokenizer import MosesBpeTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import ModelError, UsageError
-from allyouneed.interop import argos, bergamot, ctranslate2, huggingface, to_marian
+from allyouneed.interop import argos, bergamot, ctranslate2, huggingface, to_marian, web
 from allyouneed.interop.export_limits import FORMS, differences, has_plain_heads, possible_exports
 from allyouneed.interop.parity import Agreement, Exported, require_agreement
 from allyouneed.model.transformer import Transformer
@@ -53,6 +53,9 @@ FORMATS = {
     "marian": ExportFormat("yaml", to_marian.write, to_marian.prove),
     "bergamot": ExportFormat(
         "yaml", bergamot.write, to_marian.prove, frozenset({"languages", "precision", "shortlist", "text"})
+    ),
+    "web": ExportFormat(
+        "yaml", web.write, web.prove, frozenset({"engine", "languages", "precision", "shortlist", "text"})
     ),
     "argos": ExportFormat("ctranslate2", argos.write, _by(argos.ArgosModel), frozenset({"languages"})),
 }
@@ -125,7 +128,7 @@ def _require_known_architecture(to: str, config: RunConfig) -> None:
         named = ", ".join(f"model.{name} = {value}" for name, value in variants.items())
         others = ", ".join(possible_exports(config))
         remedy = f"it can go to {others}" if others else "use it with allyouneed"
-        if {*variants} <= {*FORMS["marian"]} and to in ("marian", "bergamot"):
+        if {*variants} <= {*FORMS["marian"]} and to in ("marian", "bergamot", "web"):
             remedy = f"train one with `allyouneed train for marian`, or {remedy}"
         raise ModelError(
             f"{to}: does not have this variant of the paper's architecture ({named}); {remedy}",

@@ -1,7 +1,7 @@
 """Web export: a folder of files that translates in any browser, without a server of ours or a network.
 
-The page is that of `serve`. Where it asks the server, `serve/offline/api.js` answers by Bergamot's engine, which
-runs in a worker of the browser; `keeper.js` keeps all files there.
+The page is that of `serve`. Where it asks the server, `serve/offline/api.js` answers by Bergamot's engine,
+which runs in a worker of the browser; `keeper.js` keeps all files there.
 """
 
 import json
@@ -16,7 +16,6 @@ import yaml
 from allyouneed.errors import UsageError
 from allyouneed.interop import bergamot, to_marian
 from allyouneed.interop.parity import Agreement
-from allyouneed.language_codes import primary_language
 from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
 
@@ -36,8 +35,8 @@ _PARTS: Final = {"model": "models", "vocabularies": "vocabs", "shortlist": "shor
 _README: Final = """\
 # A translator from {source} to {target} for browsers
 
-Made by `allyouneed export`. Put this folder on any web server, whole; a browser that has opened the page once opens
-it without a network, too. To try it here:
+Made by `allyouneed export`. Put this folder on any web server, whole. A browser that has opened the page
+once opens it without a network, too. To try it here:
 
     python3 -m http.server --bind 127.0.0.1
 
@@ -95,7 +94,10 @@ def write(
         shutil.copyfile(worker / name, directory / "engine" / name)
     _write_page(directory)
     settings = yaml.safe_load((into / "config.yml").read_bytes())
-    parts = {part: [name for name in settings.get(key, ()) if isinstance(name, str)] for part, key in _PARTS.items()}
+    parts = {
+        part: [name for name in dict.fromkeys(settings.get(key, ())) if isinstance(name, str)]
+        for part, key in _PARTS.items()
+    }
     described = {
         "source": source,
         "target": target,
@@ -119,7 +121,7 @@ def _worker(engine: Path | None) -> Path:
     """The folder of the engine's files."""
     installed = Path("node_modules", PACKAGE)
     places = [installed] if engine is None else [engine, engine / installed]
-    for place in (each for place in places for each in (place, place / "worker")):
+    for place in (each for folder in places for each in (folder, folder / "worker")):
         if all((place / name).is_file() for name in _ENGINE):
             return place
     wrong = "engine: is not installed here" if engine is None else f"engine {engine}: is no folder of it"

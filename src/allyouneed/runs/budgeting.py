@@ -31,8 +31,9 @@ _BATCH_PER_ROOT, _SMALLEST_BATCH, _LARGEST_BATCH = 0.65, 1_024, 26_500
 """Tokens of a batch for each square root of all tokens to see, and its bounds."""
 _FEWEST_PARTS, _MOST_PARTS = 2, 4
 """Least and greatest number of micro-batches in a batch on a CPU; between them, each thread has one."""
-_RATE_BY_WIDTH, _RATE_OF_CONTINUED = 0.75, 0.3
-"""Highest learning rate, times d_model; its share in a run that continues a model."""
+_RATE_BY_WIDTH, _RATE_OF_CONTINUED, _RATE_OF_POST_NORM = 0.75, 0.3, 0.4
+"""Highest learning rate, times d_model; its shares in a run that continues a model, and with normalisation
+after the sums, which diverges at such rates."""
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.2, 4_000
 _DROPOUTS = {0.1: 25.0, 0.2: 40.0, 0.3: math.inf}
 """Rate of dropout -> number of epochs up to which it is taken."""
@@ -163,6 +164,8 @@ class _Choices:
         epochs = MOST_EPOCHS * tokens / self._most_tokens
         warmup_steps = max(1, min(round(_WARM_UP_SHARE * num_steps), _LONGEST_WARM_UP))
         highest, dropout = _RATE_BY_WIDTH / model.d_model, model.dropout
+        if model.norm == "post":
+            highest *= _RATE_OF_POST_NORM
         if training.init_from is not None:
             highest *= _RATE_OF_CONTINUED
         else:

@@ -12,11 +12,12 @@ def export(
     out: Path,
     /,
     *,
-    to: Literal["ctranslate2", "huggingface", "marian", "bergamot", "argos"],
+    to: Literal["ctranslate2", "huggingface", "marian", "bergamot", "web", "argos"],
     languages: str | None = None,
     precision: Literal["float32", "int8"] | None = None,
     text: Path | None = None,
     shortlist: Path | None = None,
+    engine: Path | None = None,
 ) -> None:
     """Export a model to a folder that other software can load, and check it there.
 
@@ -25,6 +26,7 @@ def export(
     allyouneed export runs/first --to huggingface exported/first-hf
     allyouneed export models/first --to marian exported/first-marian
     allyouneed export models/first --to bergamot --text data exported/first-firefox
+    allyouneed export models/first --to web --text data site
     allyouneed export models/first --to argos --languages en-de exported/first-argos
     ```
 
@@ -52,7 +54,7 @@ def export(
 
     options = {
         "languages": language_pair(languages),
-        **{"precision": precision, "text": text, "shortlist": shortlist},
+        **{"precision": precision, "text": text, "shortlist": shortlist, "engine": engine},
     }
     found = export_model(model, to, out, options, say=notice)
     if found.lacking:
