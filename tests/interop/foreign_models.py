@@ -114,16 +114,16 @@ def marian_binary(items: Mapping[str, Item]) -> bytes:
     return out.getvalue()
 
 
-def firefox_items(arrays: Mapping[str, "np.ndarray[Any, Any]"]) -> dict[str, Item]:
+def firefox_items(arrays: Mapping[str, "np.ndarray[Any, Any]"], largest: int = 127) -> dict[str, Item]:
     """The arrays of a model, with matrices rounded to intgemm8 as Bergamot's converter stores them."""
-    return {name: _firefox_item(name, array) for name, array in arrays.items()}
+    return {name: _firefox_item(name, array, largest) for name, array in arrays.items()}
 
 
-def _firefox_item(name: str, array: "np.ndarray[Any, Any]") -> Item:
+def _firefox_item(name: str, array: "np.ndarray[Any, Any]", largest: int) -> Item:
     is_embedding = "Wemb" in name
     if not (is_embedding or name[-3:-1] == "_W" or name.endswith(("_W", "_W1", "_W2"))):
         return Item(0x0101 if array.dtype == np.int8 else 0x0404, array.shape, array.tobytes())
-    factor = np.float32(127) / np.abs(array).max()
+    factor = np.float32(largest) / np.abs(array).max()
     rounded = np.rint(array * factor).astype(np.int8)
     stored = rounded if is_embedding else rounded.T
     return Item(0x4101, array.shape, stored.tobytes() + struct.pack("<f", factor))
@@ -147,9 +147,9 @@ def fine_tune(folder: Path, num_updates: int) -> None:
     model.save_pretrained(folder)
 
 
-def marian(folder: Path, *options: str) -> Path:
-    """A model that reverses sentences, after a few updates."""
-    (folder / "vocab.spm").write_bytes(spm_of(SENTENCES))
+def marian(folder: Path, *options: str, vocab_size: int = 90) -> Path:
+    """A model that reverses sentences, after a few updates, by Marian itself."""
+    (folder / "vocab.spm").write_bytes(spm_of(SENTENCES, vocab_size))
     for side, texts in (("source", SENTENCES), ("target", map(backwards, SENTENCES))):
         (folder / side).write_text("".join(f"{text}\n" for text in texts))
     (folder / "words").write_text("".join(f"{links(text)}\n" for text in SENTENCES))
