@@ -80,6 +80,14 @@ def test_a_file_that_is_there_twice_is_not_expanded(firefox: Path, tmp_path: Pat
     import_model(firefox, tmp_path / "model")
 
 
+def test_other_compressed_files_are_left_alone(firefox: Path, tmp_path: Path) -> None:
+    """A corpus beside a model, say, would be long to expand."""
+    compress(firefox)
+    (firefox / "corpus.en.gz").write_bytes(b"no gzip")
+    (firefox / "corpus.txt.gz").write_bytes(b"no gzip")
+    import_model(firefox, tmp_path / "model")
+
+
 def test_the_weights_are_those_of_the_factors(firefox: Path, tmp_path: Path) -> None:
     import_model(firefox, tmp_path / "model")
     import_model(FIXTURES / "ssru.npz", tmp_path / "float")

@@ -51,8 +51,10 @@ _FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OF_PACKAGES = re.compile(r"[\w.+-]{1,200}\.(?:npz|ya?ml|json|spm|bpe|vocab|txt|sh)")
 """Names of the files of OPUS-MT's zips that are read."""
-_OF_FOLDERS = re.compile(r"[\w.+-]{1,200}\.(?:bin|npz|ya?ml|json|spm|vocab|txt)")
-"""Names of the files of folders that are expanded."""
+_COMPRESSED = re.compile(
+    r"[\w.+-]+\.(?:bin|npz|spm)\.gz|(?:config|decoder|metadata)[\w.+-]*\.(?:yml|json)\.gz"
+)
+"""Names of the files of a folder that are expanded."""
 _OF_FIREFOX = re.compile(r"model\.(?P<source>[a-z]{2})(?P<target>[a-z]{2})\.intgemm[\w.]*\.bin")
 """Name of a file of Firefox's weights."""
 _ROUNDED = ".intgemm"
@@ -95,8 +97,10 @@ def read(path: Path) -> Imported:
         ModelError: It is damaged, of another architecture, or its vocabularies are not found.
         UsageError: It is a compressed file, without its folder.
     """
-    if path.is_dir() and any(each.suffix == GZIP and _of_folder(each.stem) for each in path.iterdir()):
-        return read_gzipped(path, _of_folder, read)
+    if path.is_dir() and (
+        compressed := [each for each in path.iterdir() if _COMPRESSED.fullmatch(each.name)]
+    ):
+        return read_gzipped(path, compressed, read)
     if path.suffix == ".zip" and not path.is_dir():
         return read_package(path, ".npz", lambda name: bool(_OF_PACKAGES.fullmatch(name)), read)
     if _is_compressed(path):
@@ -155,11 +159,6 @@ def _only_model(folder: Path) -> Path:
 
 def _models_in(folder: Path) -> list[Path]:
     return [each for each in sorted(folder.iterdir()) if _is_model(each)]
-
-
-def _of_folder(name: str) -> bool:
-    """Whether a file of a folder is needed, by its name."""
-    return _OF_FOLDERS.fullmatch(name) is not None
 
 
 def _is_compressed(path: Path) -> bool:

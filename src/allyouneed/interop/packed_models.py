@@ -44,12 +44,12 @@ def read_package(path: Path, sign: str, wanted: Callable[[str], bool], read: Rea
     return dataclasses.replace(imported, file=path)
 
 
-def read_gzipped(folder: Path, wanted: Callable[[str], bool], read: Read) -> Imported:
-    """Read a folder like `read_package`, after files whose names end in `.gz` have been expanded.
+def read_gzipped(folder: Path, compressed: Sequence[Path], read: Read) -> Imported:
+    """Read a folder like `read_package`, after some of its files, named `*.gz`, have been expanded.
 
-    A file that is there twice is taken as it is.
+    A file that is there without `.gz`, too, is taken as it is.
     """
-    imported = _read_unpacked(folder, lambda root: _expand(folder, root, wanted), read)
+    imported = _read_unpacked(folder, lambda root: _expand(folder, root, compressed), read)
     file = folder / imported.file.name
     return dataclasses.replace(imported, file=file if file.exists() else file.with_name(f"{file.name}.gz"))
 
@@ -70,15 +70,14 @@ def _read_unpacked(path: Path, unpack: Callable[[Path], None], read: Read) -> Im
     return dataclasses.replace(imported, load=load)
 
 
-def _expand(folder: Path, root: Path, wanted: Callable[[str], bool]) -> None:
-    """Link to the files that are needed, and expand those that are compressed."""
-    files = sorted(folder.iterdir())
-    for file in files:
-        if wanted(file.name):
+def _expand(folder: Path, root: Path, compressed: Sequence[Path]) -> None:
+    """Link to the files of a folder, and expand those that are compressed."""
+    for file in folder.iterdir():
+        if file.suffix != GZIP:
             (root / file.name).symlink_to(file.resolve())
-    for file in files:
-        out = root / file.name.removesuffix(GZIP)
-        if file.suffix == GZIP and wanted(out.name) and not out.is_symlink():
+    for file in compressed:
+        out = root / file.stem
+        if not out.is_symlink():
             with disk_errors(out), out.open("wb") as written:
                 written.writelines(_expanded(file))
 
