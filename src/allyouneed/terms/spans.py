@@ -72,7 +72,7 @@ class Spans:
         self._pattern = re.compile("|".join(named) or r"(?!)", re.VERBOSE)
 
     def find(self, text: str) -> list[Span]:
-        """The spans of a text, in order; those that touch are one, and so are letters that touch most kinds."""
+        """The spans of a text, in order; those that touch are one; letters may belong to one."""
         of_own = (found for pattern in self._own for found in pattern.finditer(text))
         own = [Span(*found.span(), "") for found in of_own if found[0]]
         found = [Span(*each.span(), each.lastgroup or "") for each in self._pattern.finditer(text)]
