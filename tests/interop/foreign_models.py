@@ -49,13 +49,20 @@ def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
     return train_spm(sentences, vocab_size, bos_id=-1, eos_id=0, unk_id=1)
 
 
-def make_marian_folder(folder: Path, *, languages: Sequence[str] = (), **settings: Any) -> Path:
+def make_marian_folder(
+    folder: Path,
+    *,
+    languages: Sequence[str] = (),
+    sentences: list[str] = SENTENCES,
+    vocab_size: int = 90,
+    **settings: Any,
+) -> Path:
     """A `MarianMTModel` of random weights, laid out as OPUS-MT's: the vocabulary has an order of its own."""
     from sentencepiece import SentencePieceProcessor
     from transformers import MarianConfig, MarianMTModel
 
     folder.mkdir(parents=True)
-    spm = spm_of(SENTENCES)
+    spm = spm_of(sentences, vocab_size)
     processor = SentencePieceProcessor()
     processor.LoadFromSerializedProto(spm)
     pieces = [processor.id_to_piece(number) for number in range(2, processor.get_piece_size())]
