@@ -85,16 +85,16 @@ def has_plain_heads(config: ModelConfig) -> bool:
 
 def possible_exports(config: RunConfig) -> list[str]:
     """The formats that hold a model which was trained with a configuration."""
-    from allyouneed.tasks.translation.task import TRANSLATION
-
-    if task_named(config.data.task) is not TRANSLATION:
-        return []
     return [to for to in HELD if _fits(to, config) and (to not in _OF_PIECES or _has_pieces(config))]
 
 
 def _fits(to: str, config: RunConfig) -> bool:
-    """Whether a format holds the architecture, and the languages of a model of several."""
+    """Whether a format holds the task, the architecture, and the languages of a model of several."""
+    from allyouneed.tasks.translation.task import TRANSLATION
+
     model = config.model
+    if task_named(config.data.task) is not TRANSLATION:
+        return False
     if to == "huggingface" and model.decoder_start != "symbol":
         return False  # training changes the vector of the start symbol, with which its decoder would begin
     if (to in _OF_PIECES and config.data.directions) or (to == "argos" and not config.data.joint_vocabulary):

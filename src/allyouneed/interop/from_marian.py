@@ -297,11 +297,13 @@ class RealMarian:
         """Not available: the folder's tokenisers are not Marian's own."""
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
-        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last."""
+        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last.
+
+        One that was cut off has no end symbol.
+        """
         return [
             Scored(sources[number], ids, log_probs)
             for number, ids, log_probs in self._written(sources, _BEAM_SIZE)
-            if len(log_probs) == len(ids) + 1  # else it was cut off
         ]
 
     def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:

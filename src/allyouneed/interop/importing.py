@@ -155,7 +155,10 @@ def proved(imported: Imported, engine: Engine) -> float:
         theirs = original.scored([*sources, *sentences], [*targets, *written])
         greedy = original.greedy(sentences, _MOST_WRITTEN)
     pairs = [each.source for each in theirs], [each.target for each in theirs]
-    ours = [score.token_log_probs for score in score_targets(engine, *pairs)]
+    ours = [  # without the end symbol, where they were cut off before it
+        score.token_log_probs[: max(len(each.log_probs), len(each.target))]
+        for score, each in zip(score_targets(engine, *pairs), theirs, strict=True)
+    ]
     difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
     if any(ids not in (None, imported.source.encode(text)) for text, ids in zip(_TEXTS, split, strict=True)):
         raise ModelError(
