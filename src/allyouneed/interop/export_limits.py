@@ -60,10 +60,10 @@ HELD: Mapping[str, Held] = MappingProxyType(
 FORMS = {"marian": {"positions": "concatenated", "decoder_start": "zeros"}}
 """Form that `train --for` names -> the settings of a model in it."""
 SUB_WORDS = "sentencepiece"
-"""Value of `DataConfig.tokenizer` that the formats of `_OF_PIECES` need."""
+"""Value of `DataConfig.tokenizer` that the formats of `OF_PIECES` need."""
 SETTINGS = "for", "tokenizer"
 """Settings in `exports_line`."""
-_OF_PIECES = {"marian", "bergamot", "argos"}
+OF_PIECES = {"marian", "bergamot", "argos"}
 """Formats with SentencePiece's sub-words only."""
 
 
@@ -85,7 +85,7 @@ def has_plain_heads(config: ModelConfig) -> bool:
 
 def possible_exports(config: RunConfig) -> list[str]:
     """The formats that hold a model which was trained with a configuration."""
-    return [to for to in HELD if _fits(to, config) and (to not in _OF_PIECES or _has_pieces(config))]
+    return [to for to in HELD if _fits(to, config) and (to not in OF_PIECES or _has_pieces(config))]
 
 
 def _fits(to: str, config: RunConfig) -> bool:
@@ -97,7 +97,7 @@ def _fits(to: str, config: RunConfig) -> bool:
         return False
     if to == "huggingface" and model.decoder_start != "symbol":
         return False  # training changes the vector of the start symbol, with which its decoder would begin
-    if (to in _OF_PIECES and config.data.directions) or (to == "argos" and not config.data.joint_vocabulary):
+    if (to in OF_PIECES and config.data.directions) or (to == "argos" and not config.data.joint_vocabulary):
         return False
     return has_plain_heads(model) and not differences(to, model)
 

@@ -318,7 +318,7 @@ class RealMarian:
             **{"n-best": True, "word-scores": True, "no-spm-encode": True, "no-spm-decode": True},
             **{"beam-size": beam_size, "cpu-threads": 1, "workspace": 256, "mini-batch": 1},
             **{"quiet": True, "quiet-translation": True, "max-length": 200, "max-length-factor": 10},
-            "allow-unk": True,  # as our search does
+            **{"allow-unk": True, "allow-special": True},  # as our search does
         }
         texts = [" ".join(self._source[token] for token in ids) for ids in sources]
         found = Translator(models=[str(self._model)], vocabs=[*map(str, self._files)], **options).translate(
