@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,12 @@ def test_a_matrix_is_rounded_to_127_at_most() -> None:
 
 
 def test_a_file_has_headers_names_shapes_and_aligned_contents(tmp_path: Path) -> None:
-    arrays = {"x_W": MATRIX, "Wemb": MATRIX, "b": MATRIX[:1], "special:model.yml": b"a: 1\n\0"}
+    arrays: dict[str, Any] = {
+        "x_W": MATRIX,
+        "Wemb": MATRIX,
+        "b": MATRIX[:1],
+        "special:model.yml": b"a: 1\n\0",
+    }
     write_binary(tmp_path / "model.bin", arrays, {"x_W", "Wemb"})
     headers = [
         *(struct.pack("<QQQQ", 5, 0x4101, 2, 256), struct.pack("<QQQQ", 2, 0x0404, 2, 256)),

@@ -89,7 +89,8 @@ def test_a_rounded_model_differs_by_half_a_step_at_most(tmp_path: Path) -> None:
 
 
 def test_every_matrix_has_a_factor(tmp_path: Path) -> None:
-    for settings in ({}, {"autoregression": "ssru"}, {"tied_embeddings": "none"}):
+    variants: list[dict[str, Any]] = [{}, {"autoregression": "ssru"}, {"tied_embeddings": "none"}]
+    for settings in variants:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         folder.mkdir()
         arrays = rounded(folder, random_model(folder / "original", **settings), "the sun\n")
