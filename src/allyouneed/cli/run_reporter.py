@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from allyouneed.cli.progress import Progress, progress
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import UsageError, UserError, counted, notice
+from allyouneed.interop.export_limits import SETTINGS, exports_line
 
 if TYPE_CHECKING:
     from allyouneed.storage.run_log import Event
@@ -81,6 +83,9 @@ class RunReporter:
         units = {field: _UNITS[field] for field in limits}
         ends = [counted(limits[field][1] / size, unit=unit) for field, (unit, size) in units.items()]
         notice(f"{self._run}: {event['parameters']:,} parameters, {' or '.join(ends)} in all")
+        if (config := self._run / "config.toml").is_file():
+            exports = exports_line(RunConfig.from_toml(config))
+            notice(f"{self._run}: can be exported to {exports}", SETTINGS)
         self._counted, (used, limit) = next(iter(limits.items()))
         unit, self._size = _UNITS[self._counted]
         self._done = int(used / self._size)

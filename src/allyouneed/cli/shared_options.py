@@ -3,9 +3,9 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, make_dataclass
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -13,6 +13,7 @@ from cyclopts.validators import Number
 from allyouneed.config.run import DecodingPrecision, SearchConfig, SearchSettings
 from allyouneed.config.settings import MAX_COUNT, MAX_OUTPUTS, MAX_THREADS, descriptions
 from allyouneed.errors import UsageError
+from allyouneed.language_codes import standard_code
 
 if TYPE_CHECKING:
     import torch
@@ -72,6 +73,17 @@ Device = Annotated[
         "`auto` uses the accelerator if there is one."
     ),
 ]
+
+
+_PAIR = re.compile(r"([^\W\d_]+(?:_\w+)*)-([^\W\d_]+(?:_\w+)*)")
+
+
+def language_pair(languages: str | None) -> tuple[str, str] | None:
+    """The codes of a source and a target language in one word, such as en-de; None for None."""
+    found = _PAIR.fullmatch(languages or "")
+    if languages is not None and found is None:
+        raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
+    return found and (standard_code(found[1]), standard_code(found[2]))
 
 
 def torch_device(name: Device) -> "torch.device":
@@ -167,8 +179,19 @@ class ConfigurationOptions:
     """Recipe applied to the preset: the paper's (the default), or that of the authors' code."""
     config: Path | None = None
     """A TOML file of settings that override both."""
+    for_: Annotated[Literal["marian"] | None, Parameter(name="--for")] = None
+    """Form of other software that the model must have: `marian` for Marian and Firefox (Bergamot), whose
+    decoder starts with zeros and whose sinusoids have another order; short for settings."""
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None
     """Settings as group.key=value that override everything else."""
+
+    def in_settings(self) -> Self:
+        """The same options with the settings that `for_` is short for in its place."""
+        from allyouneed.interop.export_limits import FORMS
+
+        form = {} if self.for_ is None else FORMS[self.for_]
+        settings = [*(f"model.{name}={value}" for name, value in form.items()), *(self.set_ or ())]
+        return replace(self, for_=None, set_=settings or None)
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
         """The resulting configuration; `otherwise` replaces the preset if none is named.
@@ -185,7 +208,7 @@ class ConfigurationOptions:
             chosen = with_recipe(self.fidelity, chosen)
         if self.config is not None:
             chosen = chosen.with_toml(self.config)
-        chosen = chosen.with_settings(self.set_ or ())
+        chosen = chosen.with_settings(self.in_settings().set_ or ())
         task_named(chosen.data.task)
         return chosen
 

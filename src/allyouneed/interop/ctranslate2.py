@@ -114,12 +114,16 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
 class CTranslate2Model:
     """A model written by `write`, run by CTranslate2 on the CPU."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, pieces: "tuple[SentencePieces, SentencePieces] | None" = None
+    ) -> None:
         from ctranslate2 import Translator
 
         self._translator = Translator(str(directory), compute_type="float32")
-        self._source = _pieces_of(directory / SOURCE_TOKENIZER, directory / "source.spm")
-        self._target = _pieces_of(directory / TARGET_TOKENIZER, directory / "target.spm")
+        self._source, self._target = pieces or (
+            _pieces_of(directory / SOURCE_TOKENIZER, directory / "source.spm"),
+            _pieces_of(directory / TARGET_TOKENIZER, directory / "target.spm"),
+        )
 
     def encode(self, text: str) -> list[int]:
         """The source ids of a text."""
@@ -152,7 +156,7 @@ class _Pieces:
         return self._library.decode(list(ids))
 
 
-class _SentencePieces:
+class SentencePieces:
     """The pieces of a side, as SentencePiece splits and joins them."""
 
     def __init__(self, path: Path, names: Sequence[str]) -> None:
@@ -162,16 +166,18 @@ class _SentencePieces:
         self._ids = {name: token for token, name in enumerate(names)}
 
     def encode(self, text: str) -> list[int]:
+        """The ids of a text; a piece that is no entry is the unknown symbol."""
         return [self._ids.get(piece, UNKNOWN) for piece in self._library.encode(text, out_type=str)]
 
     def decode(self, ids: Ids) -> str:
+        """The text of ids."""
         text: str = self._library.decode_pieces([self.names[token] for token in ids if token > UNKNOWN])
         return text
 
 
-def _pieces_of(path: Path, model: Path) -> _Pieces | _SentencePieces:
+def _pieces_of(path: Path, model: Path) -> _Pieces | SentencePieces:
     names = Tokenizer.load(path).names
-    return _SentencePieces(model, names) if model.is_file() else _Pieces(path, names)
+    return SentencePieces(model, names) if model.is_file() else _Pieces(path, names)
 
 
 def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:

@@ -22,7 +22,7 @@ from allyouneed.interop.parity import Ids
 from allyouneed.language_codes import primary_language, standard_code
 from allyouneed.native.arrays import of_bfloat16_bits
 from allyouneed.storage.publish import read_published
-from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, START, UNKNOWN
+from allyouneed.symbols import CONTROL_SYMBOLS, END, PADDING, SENTINEL, START, UNKNOWN
 
 NEVER = -1_000.0
 """Bias of the logit of a symbol that the other software does not have: e^-1000 is no probability, and unlike
@@ -176,10 +176,17 @@ class Order:
 
     @classmethod
     def of(
-        cls, names: Sequence[str], *, end: int, unknown: int, padding: int | None, start: int | None = None
+        cls,
+        names: Sequence[str],
+        *,
+        end: int,
+        unknown: int,
+        padding: int | None,
+        start: int | None = None,
+        sentinel: int | None = None,
     ) -> "Order":
         """Put the special symbols first, given their foreign ids, which are None if they are no entries."""
-        special = {PADDING: padding, START: start, END: end, UNKNOWN: unknown}
+        special = {PADDING: padding, START: start, END: end, SENTINEL: sentinel, UNKNOWN: unknown}
         taken = set(special.values())
         others = [number for number in range(len(names)) if number not in taken]
         first = [special.get(token) for token in range(len(CONTROL_SYMBOLS))]

@@ -47,7 +47,7 @@ from allyouneed.interop.marian_shortlist import find_shortlist, read_shortlist
 from allyouneed.interop.packed_models import GZIP, read_gzipped, read_package
 from allyouneed.interop.parity import Ids
 
-_FACTOR = "_QuantMultA"
+FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OF_PACKAGES = re.compile(r"[\w.+-]{1,200}\.(?:npz|ya?ml|json|spm|bpe|vocab|txt|sh)")
 """Names of the files of OPUS-MT's zips that are read."""
@@ -117,7 +117,7 @@ def _read(file: Path) -> Imported:
     require_settings(settings, _KNOWN, file, "it changes what a model computes")
     vocabularies, files = read_vocabularies(file, is_shared=_is_shared(settings))
     tensors = Tensors({name: array for name, array in arrays.items() if not isinstance(array, bytes)}, file)
-    tensors.drop(*(name for name in arrays if name.endswith(_FACTOR)))
+    tensors.drop(*(name for name in arrays if name.endswith(FACTOR)))
     model = _model(settings, file)
     weights = _embeddings(tensors, settings, vocabularies.orders, model["d_model"])
     weights |= _layers(tensors, model)
@@ -228,7 +228,7 @@ def _size(settings: Mapping[str, Any], name: str, path: Path) -> int:
     return size
 
 
-_LAYER = {
+LAYER = {
     "self_attention.query_key_value": ["self_{}q", "self_{}k", "self_{}v"],
     "self_attention.output": ["self_{}o"],
     "after_self_attention.norm": ["self_Wo"],
@@ -241,12 +241,19 @@ _LAYER = {
     "after_feed_forward.norm": ["ffn_ffn"],
 }
 """Our part of a layer -> Marian's, with a gap for the `W` of a weight or the `b` of a bias."""
-_RECURRENT = {
+RECURRENT = {
     "self_attention.candidate": ["rnn_{}"],
     "self_attention.forget": ["rnn_{}f"],
     "after_self_attention.norm": ["rnn_ffn"],
 }
 """The parts that a decoder with recurrent units has in place of self-attention."""
+
+
+def names_of_decoder(autoregression: str) -> Mapping[str, Sequence[str]]:
+    """The parts of a layer of a decoder, as `LAYER`."""
+    if autoregression != "ssru":
+        return LAYER
+    return RECURRENT | {ours: theirs for ours, theirs in LAYER.items() if "self_attention" not in ours}
 
 
 def _layers(tensors: Tensors, model: Mapping[str, Any]) -> Weights:
@@ -261,15 +268,12 @@ def _layers(tensors: Tensors, model: Mapping[str, Any]) -> Weights:
             )
             return scale, bias
         weight = tensors.take(prefix + name.format("W"), *inputs, outputs).T
-        has_bias = name != _RECURRENT["self_attention.candidate"][0]
+        has_bias = name != RECURRENT["self_attention.candidate"][0]
         return weight, tensors.take(prefix + name.format("b"), 1, outputs)[0] if has_bias else None
 
-    of_decoder = _LAYER
-    if model["autoregression"] == "ssru":
-        rest = {ours: theirs for ours, theirs in _LAYER.items() if "self_attention" not in ours}
-        of_decoder = _RECURRENT | rest
+    of_decoder = names_of_decoder(model["autoregression"])
     return {
-        **layer_weights((model["num_layers"], 0), sizes, _LAYER, take),
+        **layer_weights((model["num_layers"], 0), sizes, LAYER, take),
         **layer_weights((0, model["num_decoder_layers"]), sizes, of_decoder, take),
     }
 
@@ -344,11 +348,13 @@ class RealMarian:
         """Not available: the folder's tokenisers are not Marian's own."""
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
-        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last."""
+        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last.
+
+        One that was cut off has no end symbol.
+        """
         return [
             Scored(sources[number], ids, log_probs)
             for number, ids, log_probs in self._written(sources, _BEAM_SIZE)
-            if len(log_probs) == len(ids) + 1  # else it was cut off
         ]
 
     def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:
@@ -363,7 +369,7 @@ class RealMarian:
             **{"n-best": True, "word-scores": True, "no-spm-encode": True, "no-spm-decode": True},
             **{"beam-size": beam_size, "cpu-threads": 1, "workspace": 256, "mini-batch": 1},
             **{"quiet": True, "quiet-translation": True, "max-length": 200, "max-length-factor": 10},
-            "allow-unk": True,  # as our search does
+            **{"allow-unk": True, "allow-special": True},  # as our search does
         }
         texts = [" ".join(self._source[token] for token in ids) for ids in sources]
         found = Translator(models=[str(self._model)], vocabs=[*map(str, self._files)], **options).translate(

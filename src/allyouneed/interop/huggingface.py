@@ -62,15 +62,10 @@ it continues until `num_beams` hypotheses have ended.
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """Write the model, its tokenisers, search settings, and a README, into `directory`.
 
-    Raises ModelError for other positions than sinusoids, and a start that is no embedding of a symbol.
+    Raises ModelError for a start that is no embedding of a symbol.
     """
     from transformers import GenerationConfig, MarianConfig
 
-    if model.config.positions != "sinusoidal":
-        raise ModelError(
-            f"huggingface: Marian has only sinusoids, and the model has {model.config.positions} positions; "
-            "export it to ctranslate2"
-        )
     if model.config.decoder_start == "zeros" and model.embeddings.matrix("target")[START].any():
         raise ModelError(
             "huggingface: Marian starts with the embedding of a symbol, and the model with zeros "

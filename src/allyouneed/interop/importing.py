@@ -115,9 +115,9 @@ def import_model(
         imported.weights.clear()  # the memory is needed for the proof
         units.save(aside)
         stored = StoredModel(config.model, map_tensors(aside / WEIGHTS), out / WEIGHTS)
-        lacking = next((each for each in imported.packages if importlib.util.find_spec(each) is None), None)
+        lacking = lacking_package(imported)
         engine = build_engine(stored)  # checks the weights
-        difference = _proved(imported, engine) if lacking is None else None
+        difference = proved(imported, engine) if lacking is None else None
     if shortlist and imported.shortlist:
         hashes = {file: sha256_of(out / file) for file in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
         learned = replace(imported.shortlist, tokenizers=hashes)
@@ -149,8 +149,16 @@ def _format_of(path: Path) -> str:
     )
 
 
-def _proved(imported: Imported, engine: Engine) -> float:
-    """The largest difference between log-probabilities here and in the other software."""
+def lacking_package(imported: Imported) -> str | None:
+    """The first package of a model's own software that is not installed."""
+    return next((each for each in imported.packages if importlib.util.find_spec(each) is None), None)
+
+
+def proved(imported: Imported, engine: Engine) -> float:
+    """The largest difference between log-probabilities here and in the other software.
+
+    Raises ModelError if it is too large, or if sub-words or greedy outputs differ.
+    """
     sources, targets = random_pairs(imported.config.model, UNKNOWN + 1)
     sentences: list[Ids] = [ids for ids in map(imported.source.encode, SENTENCES) if ids]
     search = SearchConfig(beam_size=1, max_length=_MOST_WRITTEN + 1, max_extra_tokens=1_000)
@@ -161,7 +169,10 @@ def _proved(imported: Imported, engine: Engine) -> float:
         theirs = original.scored([*sources, *sentences], [*targets, *written])
         greedy = original.greedy(sentences, _MOST_WRITTEN)
     pairs = [each.source for each in theirs], [each.target for each in theirs]
-    ours = [score.token_log_probs for score in score_targets(engine, *pairs)]
+    ours = [  # without the end symbol, where they were cut off before it
+        score.token_log_probs[: max(len(each.log_probs), len(each.target))]
+        for score, each in zip(score_targets(engine, *pairs), theirs, strict=True)
+    ]
     difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
     if any(ids not in (None, imported.source.encode(text)) for text, ids in zip(_TEXTS, split, strict=True)):
         raise ModelError(

@@ -27,7 +27,7 @@ from allyouneed.interop.foreign_files import (
     whole_number,
 )
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular, read_published
-from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, PADDING, START
+from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, PADDING, SENTINEL, START
 
 DECODER_SETTINGS = "decoder.yml", "{model}.decoder.yml", "config.intgemm8bitalpha.yml"
 """Files beside a model that say how to translate with it."""
@@ -283,8 +283,15 @@ def _side(path: Path, side: str) -> tuple[Order, Tokenizer]:
         if special not in names:
             raise damaged(path, f"has no entry {special}")
     places = {name: number for number, name in reversed([*enumerate(names)])}
-    padding, start = (places.get(CONTROL_SYMBOLS[token]) for token in (PADDING, START))
-    order = Order.of(names, end=places[_END], unknown=places[_UNKNOWN], padding=padding, start=start)
+    padding, start, sentinel = (places.get(CONTROL_SYMBOLS[token]) for token in (PADDING, START, SENTINEL))
+    order = Order.of(
+        names,
+        end=places[_END],
+        unknown=places[_UNKNOWN],
+        padding=padding,
+        start=start,
+        sentinel=sentinel,
+    )
     if model.suffix == ".bpe":
         return order, _merges(model, side, order.pieces)
     tokenizer = sentencepiece_of(model, order.pieces)

@@ -2,7 +2,6 @@
 
 import base64
 import re
-import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +10,7 @@ from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.errors import ModelError
 from allyouneed.interop.foreign import Order, Vocabularies, read_sentencepiece, sentencepiece_of
 from allyouneed.interop.foreign_files import damaged, is_whole, json_object, whole_number
+from allyouneed.interop.sentencepiece_files import CONTROL, NORMAL, UNKNOWN_PIECE, field, piece
 
 PIECES: Final = "sentencepiece.bpe.model"
 """File of the SentencePiece model."""
@@ -202,26 +202,8 @@ def _sentencepiece(model: Mapping[str, Any], normalisation: bytes, file: Path) -
         if not isinstance(parts, list) or len(parts) != 2 or not all(isinstance(part, str) for part in parts):
             raise damaged(file, "its merges are no pairs")
         ranks.setdefault("".join(parts), rank)
-    symbols = [_piece("<unk>", 0, 2), _piece("<s>", 0, 3), _piece("</s>", 0, 3)]
+    symbols = [piece("<unk>", 0, UNKNOWN_PIECE), piece("<s>", 0, CONTROL), piece("</s>", 0, CONTROL)]
     names = sorted(model["vocab"], key=model["vocab"].__getitem__)
-    pieces = [_piece(name, -ranks.get(name, 0), 1) for name in names if name not in {*_FIRST, "<mask>"}]
-    settings = _field(2, b"\x18\x02")  # trainer_spec.model_type = BPE
-    return b"".join([*symbols, *pieces, settings, _field(3, _field(2, normalisation))])
-
-
-def _piece(name: str, score: float, kind: int) -> bytes:
-    return _field(
-        1,
-        _field(1, name.encode(errors="surrogatepass"))
-        + b"\x15"
-        + struct.pack("<f", score)
-        + bytes([0x18, kind]),
-    )
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """A field of bytes in the format of protocol buffers."""
-    length, size = len(content), b""
-    while length > 127:
-        size, length = size + bytes([length & 127 | 128]), length >> 7
-    return bytes([number << 3 | 2]) + size + bytes([length]) + content
+    pieces = [piece(name, -ranks.get(name, 0), NORMAL) for name in names if name not in {*_FIRST, "<mask>"}]
+    settings = field(2, b"\x18\x02")  # trainer_spec.model_type = BPE
+    return b"".join([*symbols, *pieces, settings, field(3, field(2, normalisation))])

@@ -1,6 +1,7 @@
 """Parity check before an export is published: does the other software compute what the model computes?"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,18 @@ SENTENCES = (
 _LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34, 55)
 
 Ids = Sequence[int]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How well an export agrees with its model."""
+
+    difference: float
+    """Largest difference between log-probabilities of a token; NaN if the software is not installed."""
+    lacking: str = ""
+    """Python package of the software, if that is not installed."""
+    notices: Sequence[str] = ()
+    """Remarks for the user."""
 
 
 class Exported(Protocol):

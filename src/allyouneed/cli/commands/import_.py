@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 from urllib.parse import unquote
 
+from allyouneed.cli.shared_options import language_pair
 from allyouneed.errors import UsageError, notice
-from allyouneed.language_codes import standard_code
 from allyouneed.storage.publish import disk_errors
 from allyouneed.storage.publish.disk import url_of
 
@@ -20,7 +20,6 @@ _HUB_URL = re.compile(
 )
 _FILES = ".npz", ".bin", ".argosmodel", ".zip"
 """Endings of files, which are no names of models."""
-_PAIR = re.compile(r"([^\W\d_]+(?:_\w+)*)-([^\W\d_]+(?:_\w+)*)")
 
 
 def import_(
@@ -46,10 +45,7 @@ def import_(
         languages: Codes of the source and target language, such as en-de; by default what the model tells.
         shortlist: The folder to make of the shortlist that the model brings, as Firefox's do.
     """
-    found = _PAIR.fullmatch(languages or "")
-    if languages is not None and found is None:
-        raise UsageError(f"--languages {languages}: is not of the form SOURCE-TARGET, such as en-de")
-    pair = found and (standard_code(found[1]), standard_code(found[2]))
+    pair = language_pair(languages)
     _require_on_disk(model)
     from allyouneed.interop.importing import import_model
 

@@ -118,6 +118,19 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
+def _in_settings(options: ConfigurationOptions, data: Path) -> ConfigurationOptions:
+    """The options without `--for`; raises UsageError if that software has other sub-words than the data."""
+    from allyouneed.interop.export_limits import SUB_WORDS
+    from allyouneed.preparation.prepared_data import PreparedData
+
+    if options.for_ and (found := PreparedData(data).config.tokenizer) != SUB_WORDS:
+        raise UsageError(
+            f"--for {options.for_}: reads SentencePiece's sub-words, and {data} has {found}; prepare it with "
+            f"--tokenizer {SUB_WORDS}"
+        )
+    return options.in_settings()
+
+
 def _notice_end(run: Path) -> None:
     """Report why training ended, its best checkpoint, and the next command."""
     if talk.quiet:  # also set in all processes of `torchrun` but the first, which may still be writing
@@ -169,6 +182,7 @@ def _chosen(
     from allyouneed.config.run import RunConfig
     from allyouneed.runs.budgeting import Budget
 
+    options = _in_settings(options, data)
     recorded, settings = run / "config.toml", length.settings()
     if precision is not None:
         settings.append(f'training.precision="{precision}"')

@@ -1,0 +1,130 @@
+"""Which models other software can hold: the settings and sub-words of each format of `export`."""
+
+from collections.abc import Container, Mapping
+from types import MappingProxyType
+
+from allyouneed.config.model import ModelConfig
+from allyouneed.config.run import RunConfig
+from allyouneed.tasks.catalogue import task_named
+
+_OF_PAPER = (
+    *("architecture", "attention", "neighbourhood", "feed_forward", "activation", "norm", "autoregression"),
+    *("num_decoder_layers", "scaled_embeddings", "output_bias", "positions", "decoder_start", "source_end"),
+    *("target_space", "layer_norm_epsilon"),
+)
+"""Settings with the paper's values in a format, unless it holds others; dropout acts in training only."""
+
+
+class _Any:
+    """Every value."""
+
+    def __contains__(self, value: object) -> bool:
+        return True
+
+
+Held = Mapping[str, Container[object]]
+"""Setting -> the values that a format holds."""
+_COMMON: dict[str, Container[object]] = {
+    **dict.fromkeys(("num_decoder_layers", "output_bias"), _Any()),
+    "activation": {"relu", "gelu", "swish"},
+}
+_CTRANSLATE2: Held = {
+    **_COMMON,
+    **dict.fromkeys(("scaled_embeddings", "layer_norm_epsilon", "norm", "source_end"), _Any()),
+    "positions": {"sinusoidal", "concatenated", "learned"},
+    "decoder_start": {"symbol", "zeros"},
+}
+_HUGGING_FACE: Held = {
+    **_COMMON,
+    **dict.fromkeys(("scaled_embeddings", "layer_norm_epsilon"), _Any()),
+    "positions": {"sinusoidal"},
+    "decoder_start": {"symbol", "zeros"},
+}
+_MARIAN: Held = {
+    **_COMMON,
+    "autoregression": _Any(),
+    "positions": {"concatenated"},
+    "decoder_start": {"zeros"},
+}
+HELD: Mapping[str, Held] = MappingProxyType(
+    {
+        "ctranslate2": _CTRANSLATE2,
+        "huggingface": _HUGGING_FACE,
+        "marian": _MARIAN,
+        "bergamot": _MARIAN,
+        "argos": _CTRANSLATE2,
+    }
+)
+"""Name of a format -> what it holds of the settings in `_OF_PAPER`."""
+
+FORMS = {"marian": {"positions": "concatenated", "decoder_start": "zeros"}}
+"""Form that `train --for` names -> the settings of a model in it."""
+SUB_WORDS = "sentencepiece"
+"""Value of `DataConfig.tokenizer` that the formats of `OF_PIECES` need."""
+SETTINGS = "for", "tokenizer"
+"""Settings in `exports_line`."""
+OF_PIECES = {"marian", "bergamot", "argos"}
+"""Formats with SentencePiece's sub-words only."""
+
+
+def differences(to: str, config: ModelConfig) -> dict[str, object]:
+    """The settings of a model that a format does not hold."""
+    paper = ModelConfig()
+    given = {name: getattr(config, name) for name in _OF_PAPER}
+    return {
+        name: value
+        for name, value in given.items()
+        if value not in HELD[to].get(name, (getattr(paper, name),))
+    }
+
+
+def has_plain_heads(config: ModelConfig) -> bool:
+    """Whether heads divide d_model among themselves, as other software has them."""
+    return {*config.head_widths} == {config.d_model / config.num_heads}
+
+
+def possible_exports(config: RunConfig) -> list[str]:
+    """The formats that hold a model which was trained with a configuration."""
+    return [to for to in HELD if _fits(to, config) and (to not in OF_PIECES or _has_pieces(config))]
+
+
+def _fits(to: str, config: RunConfig) -> bool:
+    """Whether a format holds the task, the architecture, and the languages of a model of several."""
+    from allyouneed.tasks.translation.task import TRANSLATION
+
+    model = config.model
+    if task_named(config.data.task) is not TRANSLATION:
+        return False
+    if to == "huggingface" and model.decoder_start != "symbol":
+        return False  # training changes the vector of the start symbol, with which its decoder would begin
+    if (to in OF_PIECES and config.data.directions) or (to == "argos" and not config.data.joint_vocabulary):
+        return False
+    return has_plain_heads(model) and not differences(to, model)
+
+
+def _has_pieces(config: RunConfig) -> bool:
+    return config.data.tokenizer == SUB_WORDS
+
+
+def exports_line(config: RunConfig) -> str:
+    """The formats that a trained model can be exported to, and what those of Marian need, in one line.
+
+    Names among `SETTINGS` are of settings that commands have flags for.
+    """
+    possible = possible_exports(config)
+    needs = []
+    if differences("marian", config.model):
+        needs.append("train for marian")
+    if not _has_pieces(config):
+        needs.append(f"prepare tokenizer {SUB_WORDS}")
+    remedy = (
+        f" (marian, bergamot: {', '.join(needs)})"
+        if needs and _fits("marian", in_form("marian", config))
+        else ""
+    )
+    return f"{', '.join(possible) or 'none'}{remedy}"
+
+
+def in_form(form: str, config: RunConfig) -> RunConfig:
+    """A configuration with the settings of a form."""
+    return config.replace(model=FORMS[form])
