@@ -183,3 +183,25 @@ def test_the_only_plural_form_is_the_plural() -> None:
     assert shouted_text("ja.po", entry).endswith('msgstr[0] "%D FILES"\n')
     odd = 'msgid "a\\x41 \\a"\nmsgstr ""\n'
     assert shouted_text("a.po", odd) == odd
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "seen"),
+    [
+        ("A <b>big dog</b> &amp; cat", "A <b>BIG DOG</b> &AMP; CAT", "A big dog &amp; cat"),
+        ('See <0>the <a href="{x}">list</a></0>', 'SEE <0>THE <a href="{x}">LIST</a></0>', "See the list"),
+        ("one<br>two", "ONE<br>TWO", "one two"),
+        ("Name:\tAge", "NAME:\tAGE", "Name: Age"),
+        ("{n, plural, other {<b>#</b> dogs}}", "{N, PLURAL, OTHER {<B>#</B> DOGS}}", None),
+        ("Write `<b>` and a <b>dog</b>", "WRITE `<B>` AND A <B>DOG</B>", None),
+        ("By Jane <jane@x.org>", "BY JANE <JANE@X.ORG>", None),
+        ("I <3 <b>you</b>", "I <3 <B>YOU</B>", None),
+        ("a < b and <!-- c", "A < B AND <!-- C", None),
+    ],
+)
+def test_tags_stand_around_their_words_unless_they_are_part_of_something_else(
+    text: str, expected: str, seen: str | None
+) -> None:
+    """What the model would see is the whole text if its tags are text."""
+    assert json.loads(shouted_text("a.json", json.dumps([text]))) == [expected]
+    assert " ".join(SEEN) == (seen or text)

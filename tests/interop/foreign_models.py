@@ -4,11 +4,14 @@ import io
 import json
 import random
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 WORDS = [
@@ -19,6 +22,10 @@ SENTENCES = [
     " ".join(random.Random(number).choices(WORDS, k=1 + number % 7)) + "?.!"[number % 3]
     for number in range(400)
 ]
+
+TIED = "--tied-embeddings-all", "--dec-depth", "2"
+SSRU = "--transformer-decoder-autoreg", "rnn", "--dec-cell", "ssru"
+_PYMARIAN = Path(sys.executable).with_name("pymarian")
 
 
 def train_spm(sentences: list[str], vocab_size: int, **options: Any) -> bytes:
@@ -42,13 +49,20 @@ def spm_of(sentences: list[str], vocab_size: int = 90) -> bytes:
     return train_spm(sentences, vocab_size, bos_id=-1, eos_id=0, unk_id=1)
 
 
-def make_marian_folder(folder: Path, *, languages: Sequence[str] = (), **settings: Any) -> Path:
+def make_marian_folder(
+    folder: Path,
+    *,
+    languages: Sequence[str] = (),
+    sentences: list[str] = SENTENCES,
+    vocab_size: int = 90,
+    **settings: Any,
+) -> Path:
     """A `MarianMTModel` of random weights, laid out as OPUS-MT's: the vocabulary has an order of its own."""
     from sentencepiece import SentencePieceProcessor
     from transformers import MarianConfig, MarianMTModel
 
     folder.mkdir(parents=True)
-    spm = spm_of(SENTENCES)
+    spm = spm_of(sentences, vocab_size)
     processor = SentencePieceProcessor()
     processor.LoadFromSerializedProto(spm)
     pieces = [processor.id_to_piece(number) for number in range(2, processor.get_piece_size())]
@@ -107,6 +121,21 @@ def marian_binary(items: Mapping[str, Item]) -> bytes:
     return out.getvalue()
 
 
+def firefox_items(arrays: Mapping[str, "np.ndarray[Any, Any]"], largest: int = 127) -> dict[str, Item]:
+    """The arrays of a model, with matrices rounded to intgemm8 as Bergamot's converter stores them."""
+    return {name: _firefox_item(name, array, largest) for name, array in arrays.items()}
+
+
+def _firefox_item(name: str, array: "np.ndarray[Any, Any]", largest: int) -> Item:
+    is_embedding = "Wemb" in name
+    if not (is_embedding or name[-3:-1] == "_W" or name.endswith(("_W", "_W1", "_W2"))):
+        return Item(0x0101 if array.dtype == np.int8 else 0x0404, array.shape, array.tobytes())
+    factor = np.float32(largest) / np.abs(array).max()
+    rounded = np.rint(array * factor).astype(np.int8)
+    stored = rounded if is_embedding else rounded.T
+    return Item(0x4101, array.shape, stored.tobytes() + struct.pack("<f", factor))
+
+
 def fine_tune(folder: Path, num_updates: int) -> None:
     """Train a folder's model with transformers to reverse sentences; padding, its start, gets a vector."""
     from transformers import MarianMTModel, MarianTokenizer
@@ -123,6 +152,32 @@ def fine_tune(folder: Path, num_updates: int) -> None:
         optimizer.step()
         optimizer.zero_grad()
     model.save_pretrained(folder)
+
+
+def marian(folder: Path, *options: str, vocab_size: int = 90) -> Path:
+    """A model that reverses sentences, after a few updates, by Marian itself."""
+    (folder / "vocab.spm").write_bytes(spm_of(SENTENCES, vocab_size))
+    for side, texts in (("source", SENTENCES), ("target", map(backwards, SENTENCES))):
+        (folder / side).write_text("".join(f"{text}\n" for text in texts))
+    (folder / "words").write_text("".join(f"{links(text)}\n" for text in SENTENCES))
+    sizes = "--dim-emb", "32", "--transformer-heads", "4", "--transformer-dim-ffn", "64", "--enc-depth", "2"
+    run_marian(
+        *("train", "--type", "transformer", *sizes, *options, "--model", folder / "model.npz", "--quiet"),
+        *("--train-sets", folder / "source", folder / "target", "--after", "300u", "--learn-rate", "0.003"),
+        *("--vocabs", folder / "vocab.spm", folder / "vocab.spm", "--cpu-threads", "1", "--seed", "1"),
+        *("--mini-batch", "64"),
+    )
+    return folder / "model.npz"
+
+
+def run_marian(*arguments: object) -> None:
+    done = subprocess.run([_PYMARIAN, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def links(text: str) -> str:
+    last = len(text.split()) - 1
+    return " ".join(f"{last - place}-{place}" for place in range(last + 1))
 
 
 def backwards(text: str) -> str:

@@ -4,8 +4,6 @@ Those of Marian are trained here by itself, which needs `pip install pymarian`; 
 """
 
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,12 +12,14 @@ from typing import Any
 import pytest
 from tests.interop.foreign_models import (
     SENTENCES,
+    SSRU,
+    TIED,
     argos_package,
-    backwards,
     convert_to_ctranslate2,
     fine_tune,
     make_marian_folder,
-    spm_of,
+    marian,
+    run_marian,
 )
 from tests.packages import require_packages
 
@@ -30,7 +30,6 @@ from allyouneed.interop.importing import FORMATS, import_model
 pytestmark = pytest.mark.release
 require_packages("sentencepiece", "transformers", "ctranslate2", "yaml")
 
-PYMARIAN = Path(sys.executable).with_name("pymarian")
 TEXTS = SENTENCES[:200]
 MOST = 40
 """Number of tokens of an output that are compared."""
@@ -50,22 +49,6 @@ def argos(folder: Path) -> Path:
     return argos_package(transformers(folder), folder)
 
 
-def marian(folder: Path, *options: str) -> Path:
-    """A model that reverses sentences, after a few updates."""
-    (folder / "vocab.spm").write_bytes(spm_of(SENTENCES))
-    for side, texts in (("source", SENTENCES), ("target", map(backwards, SENTENCES))):
-        (folder / side).write_text("".join(f"{text}\n" for text in texts))
-    (folder / "words").write_text("".join(f"{links(text)}\n" for text in SENTENCES))
-    sizes = "--dim-emb", "32", "--transformer-heads", "4", "--transformer-dim-ffn", "64", "--enc-depth", "2"
-    run_marian(
-        *("train", "--type", "transformer", *sizes, *options, "--model", folder / "model.npz", "--quiet"),
-        *("--train-sets", folder / "source", folder / "target", "--after", "300u", "--learn-rate", "0.003"),
-        *("--vocabs", folder / "vocab.spm", folder / "vocab.spm", "--cpu-threads", "1", "--seed", "1"),
-        *("--mini-batch", "64"),
-    )
-    return folder / "model.npz"
-
-
 def guided(folder: Path) -> Path:
     return marian(folder, *TIED, "--guided-alignment", str(folder / "words"))
 
@@ -77,20 +60,8 @@ def bergamot(folder: Path) -> Path:
     return model.with_suffix(".bin")
 
 
-def run_marian(*arguments: object) -> None:
-    done = subprocess.run([PYMARIAN, *map(str, arguments)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def links(text: str) -> str:
-    last = len(text.split()) - 1
-    return " ".join(f"{last - place}-{place}" for place in range(last + 1))
-
-
-TIED = "--tied-embeddings-all", "--dec-depth", "2"
 SWISH = "--transformer-ffn-activation", "swish"
 GELU = "--transformer-ffn-activation", "gelu"
-SSRU = "--transformer-decoder-autoreg", "rnn", "--dec-cell", "ssru"
 UNTIED: dict[str, Any] = {"tie_word_embeddings": False, "share_encoder_decoder_embeddings": False}
 MODELS: dict[str, Callable[[Path], Path]] = {
     "transformers": transformers,

@@ -19,6 +19,7 @@ from tests.interop.foreign_models import (
     argos_package,
     convert_to_ctranslate2,
     fine_tune,
+    firefox_items,
     make_marian_folder,
     marian_binary,
 )
@@ -223,7 +224,7 @@ def test_a_model_that_marian_has_rounded(tmp_path: Path) -> None:
 def test_a_model_as_firefox_has_them(tmp_path: Path) -> None:
     """Other numbers of types, rounded embeddings that are not transposed, and factors of activations."""
     with np.load(FIXTURES / "swish.npz") as arrays:
-        items = {name: firefox_item(name, array) for name, array in arrays.items()}
+        items = firefox_items(arrays)
     factor = struct.pack("<f", 9.0)
     items |= {f"{name}_QuantMultA": Item(0x0404, (1, 1), factor) for name in items if name[-3:-1] == "_W"}
     (tmp_path / "in").mkdir()
@@ -235,15 +236,6 @@ def test_a_model_as_firefox_has_them(tmp_path: Path) -> None:
     shared = "embeddings.matrices.shared"
     assert 0 < (before[shared] - after[shared]).abs().max() <= before[shared].abs().max() / 127
     assert 1e-3 < max(differences(tmp_path / "model", "swish")) < 0.4
-
-
-def firefox_item(name: str, array: "np.ndarray[Any, Any]") -> Item:
-    if not (name[-3:-1] == "_W" or "Wemb" in name or name.endswith(("_W1", "_W2"))):
-        return Item(0x0101 if array.dtype == np.int8 else 0x0404, array.shape, array.tobytes())
-    factor = np.float32(127) / np.abs(array).max()
-    rounded = np.rint(array * factor).astype(np.int8)
-    stored = rounded if "Wemb" in name else rounded.T
-    return Item(0x4101, array.shape, stored.tobytes() + struct.pack("<f", factor))
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])

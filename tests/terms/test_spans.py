@@ -33,6 +33,9 @@ def test_every_span_of_the_strings_of_interfaces_is_found_and_nothing_else() -> 
         ("file{s} of {a}{b}", ["file{s}", "{a}{b}"]),
         ("你好{name}先生", ["{name}"]),
         ("Run `a b` at 5 GB or 3,5 km, 20% off", ["`a b`", "5 GB", "3,5 km", "20%"]),
+        ("sold 100%% of %s", ["100%%", "%s"]),
+        ("[X0X]red[X7X] fish of [X12X]", ["[X0X]", "[X7X]", "[X12X]"]),
+        ("<0>red</0>fish<br/>dog, caf&eacute;", ["<0>", "</0>", "<br/>", "caf&eacute;"]),
         ("Tag #one, @two and &amp; 👩🏽‍💻👍 ok", ["#one", "@two", "&amp;", "👩🏽‍💻👍"]),
     ],
 )

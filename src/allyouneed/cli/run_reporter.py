@@ -83,8 +83,9 @@ class RunReporter:
         units = {field: _UNITS[field] for field in limits}
         ends = [counted(limits[field][1] / size, unit=unit) for field, (unit, size) in units.items()]
         notice(f"{self._run}: {event['parameters']:,} parameters, {' or '.join(ends)} in all")
-        exports = exports_line(RunConfig.from_toml(self._run / "config.toml"))
-        notice(f"{self._run}: can be exported to {exports}", SETTINGS)
+        if (config := self._run / "config.toml").is_file():
+            exports = exports_line(RunConfig.from_toml(config))
+            notice(f"{self._run}: can be exported to {exports}", SETTINGS)
         self._counted, (used, limit) = next(iter(limits.items()))
         unit, self._size = _UNITS[self._counted]
         self._done = int(used / self._size)

@@ -8,7 +8,20 @@ from typing import Any, Final
 
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
-from allyouneed.files.translating import Place, Translate, decoded, replaced, unescaped, with_line_feeds
+from allyouneed.files.translating import (
+    Place,
+    Translate,
+    decoded,
+    joined,
+    replaced,
+    unescaped,
+    with_line_feeds,
+)
+from allyouneed.markup.dialect import HTML
+from allyouneed.markup.document import Document
+from allyouneed.markup.marks import MarkedText
+from allyouneed.markup.paragraph import Content, Paragraph
+from allyouneed.terms.spans import KINDS, Spans
 
 _QUOTED: Final = r'"(?:[^"\\\n]|\\.)*+"'
 _LINES: Final = rf"{_QUOTED}(?:[ \t]*\r?\n[ \t]*{_QUOTED})*+"
@@ -22,6 +35,16 @@ _OTHER_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[^ntr\"\\]")
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"(\s*:)?|[{}\[\],]')
 _YAML_SIGNS: Final = re.compile(r"[,\[\]{}]")
 """Signs that end a text without quotes in a list like `[a, b]`."""
+_SEPARATOR: Final = re.compile(r"([\n\t])")
+_TAG: Final = re.compile(r"</?[A-Za-z\d][^<>]*>")
+_TAG_BEGIN: Final = re.compile(r"<[A-Za-z\d/!?]")
+_TAGS: Final = HTML._replace(  # with tags such as `<0>`; entities stay as they are
+    markup=re.compile(HTML.markup.pattern.replace("[A-Za-z]", r"[A-Za-z\d]"), HTML.markup.flags),
+    has_empty_tags=True,
+    read=str,
+    write=str,
+)
+_SPANS: Final = Spans(kinds={kind: pattern for kind, pattern in KINDS.items() if kind != "tag"})
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _LOCALE: Final = re.compile(r'("@@locale"\s*:\s*)"[^"]*"')
 _STRINGS_LINE: Final = re.compile(
@@ -83,15 +106,22 @@ def _with_language(text: str, language: str) -> str:
 def _each(translate: Translate, texts: Sequence[str]) -> Iterator[str]:
     """The translations of texts, line by line, with the white space around them.
 
-    Lines without letters stay as they are.
+    Tabs separate texts as line breaks do. What has no letters stays as it is.
     """
-    lines = [text.split("\n") for text in texts]
-    wanted = dict.fromkeys(line.strip() for its in lines for line in its if has_letters(line))
-    found = dict(zip(wanted, translate.plain([*wanted]), strict=True))
-    for its in lines:
-        yield "\n".join(
-            line.replace(core, found.get(core, core), 1) for line in its for core in [line.strip()]
-        )
+    parts = [_SEPARATOR.split(text) for text in texts]
+    wanted = dict.fromkeys(part.strip() for its in parts for part in its if has_letters(part))
+    found = dict(zip(wanted, joined(translate, [*map(_content, wanted)]), strict=True))
+    for its in parts:
+        yield "".join(part.replace(core, found.get(core, core), 1) for part in its for core in [part.strip()])
+
+
+def _content(text: str) -> Content:
+    """A text whose tags are marks, if all that may be tags are, and none is within a placeholder or code."""
+    num_tags = len(_TAG.findall(text))
+    num_begun = {len(_TAG_BEGIN.findall(each)) for each in (text, _SPANS.without(text))}
+    if num_tags and num_begun == {num_tags}:
+        return Document(text, _TAGS)
+    return Content([Paragraph("", MarkedText(text, []), "")])
 
 
 def json_strings(content: bytes, translate: Translate) -> bytes:

@@ -38,10 +38,6 @@ class Translate:
         """The same with further texts that stay as they are."""
         return replace(self, kept=self.kept | frozenset(texts))
 
-    def plain(self, texts: Sequence[str]) -> list[str]:
-        """The translations of texts without marks."""
-        return [text for text, _ in self.answer([MarkedText(text, []) for text in texts])]
-
 
 def joined(translate: Translate, contents: Sequence[Content]) -> list[str]:
     """Several documents, or parts of one, translated together."""

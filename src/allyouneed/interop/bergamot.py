@@ -23,7 +23,7 @@ from allyouneed.inference.generate import generate
 from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.foreign import Array
 from allyouneed.interop.from_marian import FACTOR
-from allyouneed.interop.marian_binary import HALF_ROW, write_binary, write_shortlist
+from allyouneed.interop.marian_binary import LARGEST, write_binary, write_shortlist
 from allyouneed.interop.parity import Ids
 from allyouneed.interop.sentencepiece_files import sentencepiece_models
 from allyouneed.interop.to_marian import EMBEDDINGS, as_yaml, marian_arrays, matrices_of, write_vocabularies
@@ -174,13 +174,13 @@ def activation_factors(model: Transformer, sources: Sequence[Ids]) -> dict[str, 
     factors: dict[str, Array] = {}
     for ours, theirs in names.items():
         largest = np.mean(maxima[ours]) + _DEVIATIONS * np.std(maxima[ours])
-        factor = np.array([HALF_ROW / max(largest, np.finfo(np.float32).tiny)], np.float32)
+        factor = np.array([LARGEST / (largest or 1)], np.float32)
         factors |= {f"{name}{FACTOR}": factor for name in theirs}
     return {**factors, _SHORTLISTED + FACTOR: factor}
 
 
 def _allowed(shortlist: Shortlist) -> Iterator[Array]:
-    """The target ids that each source id allows; the end symbol, which all have, allows frequent ids."""
+    """The target ids that each source id allows; the end symbol, in every source, adds the frequent ones."""
     for token, row in enumerate(shortlist.translations):
         more = shortlist.frequent if token == END else row[:0]
         yield np.append(np.append(row[row != PADDING], more), END)

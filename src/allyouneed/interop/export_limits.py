@@ -61,10 +61,10 @@ HELD: Mapping[str, Held] = MappingProxyType(
 FORMS = {"marian": {"positions": "concatenated", "decoder_start": "zeros", "norm": "post"}}
 """Form that `train --for` names -> the settings of a model in it."""
 SUB_WORDS = "sentencepiece"
-"""Value of `DataConfig.tokenizer` that the formats of `_OF_PIECES` need."""
+"""Value of `DataConfig.tokenizer` that the formats of `OF_PIECES` need."""
 SETTINGS = "for", "tokenizer"
 """Settings in `exports_line`."""
-_OF_PIECES = {"marian", "bergamot", "web", "argos"}
+OF_PIECES = {"marian", "bergamot", "web", "argos"}
 """Formats with SentencePiece's sub-words only."""
 
 
@@ -86,19 +86,19 @@ def has_plain_heads(config: ModelConfig) -> bool:
 
 def possible_exports(config: RunConfig) -> list[str]:
     """The formats that hold a model which was trained with a configuration."""
-    from allyouneed.tasks.translation.task import TRANSLATION
-
-    if task_named(config.data.task) is not TRANSLATION:
-        return []
-    return [to for to in HELD if _fits(to, config) and (to not in _OF_PIECES or _has_pieces(config))]
+    return [to for to in HELD if _fits(to, config) and (to not in OF_PIECES or _has_pieces(config))]
 
 
 def _fits(to: str, config: RunConfig) -> bool:
-    """Whether a format holds the architecture, and the languages of a model of several."""
+    """Whether a format holds the task, the architecture, and the languages of a model of several."""
+    from allyouneed.tasks.translation.task import TRANSLATION
+
     model = config.model
+    if task_named(config.data.task) is not TRANSLATION:
+        return False
     if to == "huggingface" and model.decoder_start != "symbol":
         return False  # training changes the vector of the start symbol, with which its decoder would begin
-    if (to in _OF_PIECES and config.data.directions) or (to == "argos" and not config.data.joint_vocabulary):
+    if (to in OF_PIECES and config.data.directions) or (to == "argos" and not config.data.joint_vocabulary):
         return False
     return has_plain_heads(model) and not differences(to, model)
 

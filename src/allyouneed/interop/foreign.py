@@ -16,6 +16,7 @@ from allyouneed.data.moses_bpe_tokenizer import Codes, MosesBpeTokenizer
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer, require_pieces
 from allyouneed.errors import ModelError, UsageError
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.foreign_files import MAX_VOCABULARY_BYTES, damaged, require_finite
 from allyouneed.interop.parity import Ids
 from allyouneed.language_codes import primary_language, standard_code
@@ -79,6 +80,8 @@ class Imported:
     """Loads it in its software, if that is installed."""
     notices: Sequence[str] = ()
     """Remarks for the user, such as that weights have been rounded before."""
+    shortlist: Shortlist | None = None
+    """Its shortlist, if it has one, without tokenisers."""
 
 
 def as_float32(array: Array) -> Floats:
@@ -204,7 +207,12 @@ class Order:
     def __len__(self) -> int:
         return len(self.foreign)
 
-    def rows(self, rows: Floats, missing: float = 0.0) -> Floats:
+    @property
+    def num_foreign(self) -> int:
+        """Number of entries of the other software's vocabulary."""
+        return 1 + max(self._ours)
+
+    def rows(self, rows: Array, missing: float = 0.0) -> Array:
         """The rows of a matrix or a bias in our order; `missing` for missing symbols."""
         found = rows[[row or 0 for row in self.foreign]]
         found[[row is None for row in self.foreign]] = missing

@@ -18,7 +18,7 @@ MAX_SETTINGS_BYTES = 1 << 20
 """Size of a file of settings, above which it is refused."""
 MAX_VOCABULARY_BYTES = 1 << 24
 """Size of a vocabulary or a tokeniser; one of 60,000 entries has one or two megabytes."""
-_MOST_RATIO, _ALWAYS_BYTES = 50, 1 << 24
+MOST_RATIO, ALWAYS_BYTES = 50, 1 << 24
 """Maximum ratio of the unpacked size of an archive to its file size; unpacked size that is always allowed."""
 
 
@@ -95,7 +95,7 @@ def require_members(archive: zipfile.ZipFile, path: Path, most: int) -> Sequence
     total = sum(member.file_size for member in members)
     if len(members) > most or total > MAX_WEIGHT_BYTES:
         raise ModelError(f"{path}: has more than {most:,} files or {MAX_WEIGHT_BYTES:,} bytes")
-    if total > max(_ALWAYS_BYTES, _MOST_RATIO * size):
+    if total > max(ALWAYS_BYTES, MOST_RATIO * size):
         raise damaged(path, f"expands from {size:,} to {total:,} bytes, too many for its size")
     if any(each.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for each in members):
         raise ModelError(f"{path}: is compressed otherwise than by DEFLATE; make it again")

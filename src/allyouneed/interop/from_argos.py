@@ -10,7 +10,7 @@ from allyouneed.errors import ModelError
 from allyouneed.interop import from_ctranslate2
 from allyouneed.interop.foreign import Imported, language_settings
 from allyouneed.interop.foreign_files import json_object
-from allyouneed.interop.zip_packages import read_package
+from allyouneed.interop.packed_models import read_package
 
 METADATA, MODEL, SENTENCEPIECE = "metadata.json", "model", "sentencepiece.model"
 _TOKENIZERS = SENTENCEPIECE, "bpe.model"

@@ -1,4 +1,4 @@
-"""Reads models of Marian: a `.npz` or `.bin` file and its vocabularies, as OPUS-MT or Bergamot have them.
+"""Reads models of Marian: a `.npz` or `.bin` file and its vocabularies, as OPUS-MT or Firefox have them.
 
 Marian's sinusoids have all sines first, its decoder starts with a zero vector, and its normalisations add
 1e-6 to the variance; all of these are settings of our model, so that weights are taken over as they are. Its
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from allyouneed.errors import ModelError
+from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.foreign import (
     Array,
     Imported,
@@ -27,11 +27,12 @@ from allyouneed.interop.foreign import (
     Weights,
     config_of,
     embedding_weights,
+    language_settings,
     layer_weights,
     require_settings,
     search_settings,
 )
-from allyouneed.interop.foreign_files import damaged, whole_number
+from allyouneed.interop.foreign_files import damaged, json_object, whole_number
 from allyouneed.interop.marian_files import (
     CONFIG,
     DECODER_SETTINGS,
@@ -42,13 +43,22 @@ from allyouneed.interop.marian_files import (
     read_vocabularies,
     read_yaml,
 )
+from allyouneed.interop.marian_shortlist import find_shortlist, read_shortlist
+from allyouneed.interop.packed_models import GZIP, read_gzipped, read_package
 from allyouneed.interop.parity import Ids
-from allyouneed.interop.zip_packages import read_package
 
 FACTOR = "_QuantMultA"
 """End of the names of factors for rounding activations, which Bergamot's models have for its own speed."""
 _OF_PACKAGES = re.compile(r"[\w.+-]{1,200}\.(?:npz|ya?ml|json|spm|bpe|vocab|txt|sh)")
 """Names of the files of OPUS-MT's zips that are read."""
+_COMPRESSED = re.compile(
+    r"[\w.+-]+\.(?:bin|npz|spm)\.gz|(?:config|decoder|metadata)[\w.+-]*\.(?:yml|json)\.gz"
+)
+"""Names of the files of a folder that are expanded."""
+_OF_FIREFOX = re.compile(r"model\.(?P<source>[a-z]{2})(?P<target>[a-z]{2})\.intgemm[\w.]*\.bin")
+"""Name of a file of Firefox's weights."""
+_ROUNDED = ".intgemm"
+"""Part of the names of the files of Bergamot's and Firefox's weights."""
 _OTHER_FILES = (".optimizer.npz", ".ema.npz")
 
 _OFF = ("false",)
@@ -75,23 +85,30 @@ _CODES = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
 
 def recognises(path: Path) -> bool:
     """Whether a file, or the only such file of a folder, looks like a model of Marian."""
-    return bool(_models_in(path)) if path.is_dir() else path.suffix == ".zip" or _is_model(path)
+    if path.is_dir():
+        return bool(_models_in(path)) or any(map(_is_compressed, path.iterdir()))
+    return path.suffix == ".zip" or _is_compressed(path) or _is_model(path)
 
 
 def read(path: Path) -> Imported:
     """Read a `.npz` or `.bin` file, or a folder or zip with one, and the vocabularies beside it.
 
-    Raises ModelError if it is damaged, of another architecture, or its vocabularies are not found.
+    Raises:
+        ModelError: It is damaged, of another architecture, or its vocabularies are not found.
+        UsageError: It is a compressed file, without its folder.
     """
+    if path.is_dir() and (
+        compressed := [each for each in path.iterdir() if _COMPRESSED.fullmatch(each.name)]
+    ):
+        return read_gzipped(path, compressed, read)
     if path.suffix == ".zip" and not path.is_dir():
         return read_package(path, ".npz", lambda name: bool(_OF_PACKAGES.fullmatch(name)), read)
-    file = path
-    if path.is_dir():
-        file, *others = _models_in(path)
-        if others:
-            raise ModelError(
-                f"{path}: has several models ({file.name}, {others[0].name}..); name one of them"
-            )
+    if _is_compressed(path):
+        raise UsageError(f"{path}: is compressed; name its folder, or expand it first: gunzip {path}")
+    return _read(_only_model(path) if path.is_dir() else path)
+
+
+def _read(file: Path) -> Imported:
     arrays, is_rounded = (read_archive(file), False) if file.suffix == ".npz" else read_arrays(file)
     description = arrays.get(CONFIG)
     if not isinstance(description, bytes):
@@ -106,11 +123,11 @@ def read(path: Path) -> Imported:
     weights |= _layers(tensors, model)
     tensors.drop("decoder_c_tt", "encoder_c_tt")
     tensors.require_empty()
-    search = {"length_normalization": "average"} | _search(file)
+    lists = find_shortlist(file.parent)
     names = vocabularies.tokenizers[0].names, vocabularies.tokenizers[1].names
     return Imported(
         file,
-        config_of(file, vocabularies, weights, model, search=search),
+        config_of(file, vocabularies, weights, model, _languages(file), _search(file)),
         weights,
         *vocabularies.tokenizers,
         packages=["pymarian"],
@@ -118,6 +135,9 @@ def read(path: Path) -> Imported:
         notices=["its weights are rounded to integers, and are kept so; they are proved as floats"]
         if is_rounded
         else [],
+        shortlist=read_shortlist(lists, vocabularies.orders, is_shared=files[0] == files[1])
+        if lists
+        else None,
     )
 
 
@@ -126,8 +146,23 @@ def _is_shared(settings: Mapping[str, Any]) -> bool:
     return settings.get("tied-embeddings-all") == "true"
 
 
+def _only_model(folder: Path) -> Path:
+    found = _models_in(folder)
+    if not found:
+        raise ModelError(f"{folder}: none of its files of weights is a model of Marian; take another copy")
+    if len(found) > 1:
+        raise ModelError(
+            f"{folder}: has several models ({found[0].name}, {found[1].name}..); name one of them"
+        )
+    return found[0]
+
+
 def _models_in(folder: Path) -> list[Path]:
     return [each for each in sorted(folder.iterdir()) if _is_model(each)]
+
+
+def _is_compressed(path: Path) -> bool:
+    return path.suffix == GZIP and path.stem.endswith((".bin", ".npz"))
 
 
 def _is_model(path: Path) -> bool:
@@ -139,7 +174,7 @@ def _is_model(path: Path) -> bool:
 def _embeddings(
     tensors: Tensors, settings: Mapping[str, Any], orders: tuple[Order, Order], width: int
 ) -> Weights:
-    sizes = [1 + max(number for number in order.foreign if number is not None) for order in orders]
+    sizes = [order.num_foreign for order in orders]
     if _is_shared(settings):
         source = target = output = tensors.take("Wemb", sizes[0], width)
     else:
@@ -243,11 +278,25 @@ def _layers(tensors: Tensors, model: Mapping[str, Any]) -> Weights:
     }
 
 
+def _languages(model: Path) -> dict[str, str]:
+    """The settings of `DataConfig` that Firefox's `metadata.json` or the name of its weights gives."""
+    path, named = model.parent / "metadata.json", _OF_FIREFOX.fullmatch(model.name)
+    told = json_object(path) if path.exists() else {}
+    codes = [told.get(f"{side}Language") or (named and named[side]) for side in ("source", "target")]
+    return language_settings(*codes)
+
+
 def _search(model: Path) -> dict[str, Any]:
-    """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them."""
+    """The settings of `SearchConfig` that a file beside the model gives, as far as our search has them.
+
+    Bergamot, whose files have names of their own, searches with a beam of 1.
+    """
+    default: dict[str, Any] = {"length_normalization": "average"}
+    if _ROUNDED in model.name:
+        default["beam_size"] = 1
     paths = (model.parent / pattern.format(model=model.name) for pattern in DECODER_SETTINGS)
     if (path := next(filter(Path.exists, paths), None)) is None:
-        return {}
+        return default
     found, numbers = read_yaml(path), dict[str, float]()
     for name in ("beam-size", "normalize"):
         if name not in found:
@@ -259,7 +308,9 @@ def _search(model: Path) -> dict[str, Any]:
         if not math.isfinite(numbers[name]):
             raise damaged(path, f"{name} = {found[name]!r} is no number")
     beam_size = numbers.get("beam-size")
-    return search_settings(numbers.get("normalize"), beam_size=None if beam_size is None else int(beam_size))
+    return default | search_settings(
+        numbers.get("normalize"), beam_size=None if beam_size is None else int(beam_size)
+    )
 
 
 _BEAM_SIZE = 4
@@ -297,11 +348,13 @@ class RealMarian:
         """Not available: the folder's tokenisers are not Marian's own."""
 
     def scored(self, sources: Sequence[Ids], targets: Sequence[Ids]) -> list[Scored]:
-        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last."""
+        """Hypotheses of a beam search, with the log-probability of each token, the end symbol's last.
+
+        One that was cut off has no end symbol.
+        """
         return [
             Scored(sources[number], ids, log_probs)
             for number, ids, log_probs in self._written(sources, _BEAM_SIZE)
-            if len(log_probs) == len(ids) + 1  # else it was cut off
         ]
 
     def greedy(self, sources: Sequence[Ids], most: int) -> list[list[int]]:
@@ -316,7 +369,7 @@ class RealMarian:
             **{"n-best": True, "word-scores": True, "no-spm-encode": True, "no-spm-decode": True},
             **{"beam-size": beam_size, "cpu-threads": 1, "workspace": 256, "mini-batch": 1},
             **{"quiet": True, "quiet-translation": True, "max-length": 200, "max-length-factor": 10},
-            "allow-unk": True,  # as our search does
+            **{"allow-unk": True, "allow-special": True},  # as our search does
         }
         texts = [" ".join(self._source[token] for token in ids) for ids in sources]
         found = Translator(models=[str(self._model)], vocabs=[*map(str, self._files)], **options).translate(

@@ -3,7 +3,7 @@
 import importlib.util
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.scoring import score_targets
 from allyouneed.inference.stored_model import StoredModel
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
 from allyouneed.interop.foreign import Imported
 from allyouneed.interop.foreign_files import located
@@ -24,7 +25,7 @@ from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, write_checkpoint
 from allyouneed.storage.publish import publish_directory, read_manifest, require_free, sha256_of
 from allyouneed.storage.tensor_files import map_tensors
 from allyouneed.symbols import UNKNOWN
-from allyouneed.tasks.task import Units
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 
 _MOST_WRITTEN = 20
 """Length of the greedy outputs that are compared."""
@@ -64,6 +65,8 @@ class Proof:
     """Python package of the software that is not installed, if any is not."""
     notices: Sequence[str]
     """Remarks for the user."""
+    has_shortlist: bool
+    """Whether the model brings a shortlist."""
 
 
 def import_model(
@@ -71,6 +74,7 @@ def import_model(
     out: Path,
     languages: tuple[str, str] | None = None,
     say: Callable[[str], None] = lambda line: None,
+    shortlist: Path | None = None,
 ) -> Proof:
     """Publish a model of other software as the model folder `out`.
 
@@ -79,9 +83,11 @@ def import_model(
         out: Folder to create; it must not exist, or be empty.
         languages: Codes of the source and target language; default: what the model tells.
         say: Function that reports the removal of a killed process's unfinished files at `out`.
+        shortlist: Folder to create of the model's shortlist, after the model; default: none.
 
     Raises:
-        UsageError: `out` is not free, or `path` is of no known format.
+        UsageError: `out` or `shortlist` is not free, `path` is of no known format, or the model has no
+            shortlist.
         ModelError: The model is damaged, its architecture is not supported, or it computes something else
             than in its own software.
         LockedError: Another process is creating `out`.
@@ -95,6 +101,10 @@ def import_model(
         source, target = languages
         config = config.replace(data={"source_language": source, "target_language": target})
     units, notices = _units(imported, config)
+    if shortlist is not None:
+        require_free(shortlist)
+        if imported.shortlist is None:
+            raise UsageError(f"{model}: has no shortlist (lex*.bin), so {shortlist} cannot be made")
     facts = {
         "imported_from": path.name,
         "imported_format": name,
@@ -108,7 +118,11 @@ def import_model(
         lacking = lacking_package(imported)
         engine = build_engine(stored)  # checks the weights
         difference = proved(imported, engine) if lacking is None else None
-    return Proof(name, difference, lacking, notices)
+    if shortlist and imported.shortlist:
+        hashes = {file: sha256_of(out / file) for file in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
+        learned = replace(imported.shortlist, tokenizers=hashes)
+        Shortlist.publish(shortlist, lambda: learned, say)
+    return Proof(name, difference, lacking, notices, imported.shortlist is not None)
 
 
 def _units(imported: Imported, config: RunConfig) -> tuple[Units, Sequence[str]]:
@@ -155,7 +169,10 @@ def proved(imported: Imported, engine: Engine) -> float:
         theirs = original.scored([*sources, *sentences], [*targets, *written])
         greedy = original.greedy(sentences, _MOST_WRITTEN)
     pairs = [each.source for each in theirs], [each.target for each in theirs]
-    ours = [score.token_log_probs for score in score_targets(engine, *pairs)]
+    ours = [  # without the end symbol, where they were cut off before it
+        score.token_log_probs[: max(len(each.log_probs), len(each.target))]
+        for score, each in zip(score_targets(engine, *pairs), theirs, strict=True)
+    ]
     difference = largest_difference(ours, [[*each.log_probs] for each in theirs])
     if any(ids not in (None, imported.source.encode(text)) for text, ids in zip(_TEXTS, split, strict=True)):
         raise ModelError(

@@ -20,7 +20,7 @@ _SHORTLIST = 0xF11A48D5013417F5
 """First number of a shortlist's file."""
 _GOLDEN = 0x9E3779B9
 """Summand of boost's combination of hashes."""
-HALF_ROW = 127.0
+LARGEST = 127.0
 """The largest rounded value; -128 is not used."""
 
 
@@ -55,8 +55,8 @@ def _item(name: str, array: Array | bytes, is_rounded: bool) -> tuple[int, tuple
 
 def rounded_matrix(matrix: Array) -> tuple[NDArray[np.int8], float]:
     """Values from -127 to 127, and the factor by which they were multiplied before they were rounded."""
-    factor = np.float32(HALF_ROW) / max(np.abs(matrix).max(), np.finfo(np.float32).tiny)
-    return np.clip(np.rint(matrix * factor), -HALF_ROW, HALF_ROW).astype(np.int8), float(factor)
+    factor = np.float32(LARGEST) / (np.abs(matrix).max() or np.float32(1))
+    return np.clip(np.rint(matrix * factor), -LARGEST, LARGEST).astype(np.int8), float(factor)
 
 
 def _pad(file: BinaryIO) -> None:

@@ -29,7 +29,7 @@ from allyouneed.interop.foreign_files import (
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, open_regular, read_published
 from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, PADDING, SENTINEL, START
 
-DECODER_SETTINGS = "decoder.yml", "{model}.decoder.yml"
+DECODER_SETTINGS = "decoder.yml", "{model}.decoder.yml", "config.intgemm8bitalpha.yml"
 """Files beside a model that say how to translate with it."""
 MAX_YAML_BYTES = 1 << 23
 """Size of a vocabulary in YAML, which takes longer to read than JSON."""

@@ -22,7 +22,7 @@ from allyouneed.interop import from_marian
 from allyouneed.interop.foreign import DIFFERENCES, Array, length_exponent, parts_of
 from allyouneed.interop.from_marian import LAYER, RECURRENT, names_of_decoder
 from allyouneed.interop.importing import lacking_package, proved
-from allyouneed.interop.marian_binary import HALF_ROW
+from allyouneed.interop.marian_binary import LARGEST
 from allyouneed.interop.marian_files import CONFIG
 from allyouneed.interop.parity import SENTENCES, Agreement
 from allyouneed.interop.sentencepiece_files import sentencepiece_models
@@ -106,7 +106,7 @@ def prove(folder: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokeniz
     weights = model.state_dict()
     for name, array in imported.weights.items():
         expected = weights[name].numpy() if name in weights else np.zeros_like(array)
-        step = np.abs(expected).max() / HALF_ROW if is_rounded and array.ndim == 2 else 0
+        step = np.abs(expected).max() / LARGEST if is_rounded and array.ndim == 2 else 0
         if not np.abs(array - expected).max(initial=0) <= _HALF_STEP * step:
             raise ModelError(
                 f"{name} of the export differs from the model's; it is not kept, please report it"

@@ -18,6 +18,8 @@ Links = Sequence[tuple[int, int, int, int]]
 
 _LEAST_SHARE: Final = 0.5
 """Share of a word's links that it needs to count for a mark, not against it."""
+_NO_SPACE_BEFORE: Final = " .,;:!?)\u2026"
+"""What no space is written before; the empty text is part of it."""
 
 
 @dataclass(slots=True)
@@ -268,9 +270,10 @@ class _Writer:
         for first, last, mark in placed:
             if first == last:
                 self._copy_to_gap(mark, first, span[1])
+                self._parts.append(self._fitting(mark))
             else:
                 self._copy(words[first][0])
-            self._parts.append(mark.before)
+                self._parts.append(mark.before)
             if mark.is_kept and first < last:
                 self._at = words[last - 1][1]
             elif not mark.is_kept:
@@ -291,14 +294,24 @@ class _Writer:
 
     def _copy_to_gap(self, mark: Mark, gap: int, end: int) -> None:
         """Copy the text up to a mark without words, which is before the word of number `gap`."""
-        words = self._places.words
-        if follows_a_word(mark, self._of) or gap == end:
+        words, follows = self._places.words, follows_a_word(mark, self._of)
+        if follows or gap == end:
             self._copy(words[gap - 1][1] if gap else 0)
-            is_apart = mark.is_kept or mark.begin == mark.end
-            if is_apart and 0 < mark.begin < len(self._of) and not follows_a_word(mark, self._of):
-                self._parts.append(" ")
         else:
             self._copy(words[gap][0])
+        is_apart = (mark.is_kept or mark.begin == mark.end) and not follows and 0 < mark.begin < len(self._of)
+        if is_apart and not self._behind.isalnum() and "".join(self._parts[-2:])[-1:].strip():
+            self._parts.append(" ")
+
+    def _fitting(self, mark: Mark) -> str:
+        """The tag of a mark without words, with the space behind it, unless the end or a sign follows."""
+        is_point = mark.begin == mark.end and self._behind in _NO_SPACE_BEFORE
+        return mark.before.rstrip(" ") if is_point else mark.before
+
+    @property
+    def _behind(self) -> str:
+        """The next character of the translation; empty at the end."""
+        return self._text[self._at : self._at + 1]
 
     def _copy(self, end: int) -> None:
         if end > self._at:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from allyouneed.errors import UsageError
 
 _UNITS: Final = (
-    "%|‰|°C|°F|°|€|$|£|¥|px|pt|em|rem|dpi|fps|bit|Bit|B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB|kbit/s|Mbit/s|Gbit/s|MB/s|"
+    "%%|%|‰|°C|°F|°|€|$|£|¥|px|pt|em|rem|dpi|fps|bit|Bit|B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB|kbit/s|Mbit/s|Gbit/s|MB/s|"
     "mm|cm|dm|m|km|km²|m²|cm²|m³|km/h|m/s|mph|mg|g|kg|t|ml|cl|l|L|ms|s|min|h|W|kW|MW|kWh|V|mV|A|mA|Ah|mAh|"
     "Hz|kHz|MHz|GHz|Pa|hPa|bar|K|J|kJ|kcal|Nm|dB|USD|EUR|GBP|CHF"
 )
@@ -28,7 +28,8 @@ KINDS: Final = {
         | (?<![\w%])%[A-Za-z_]\w*%""",
     "brackets": r"""\[\[[^][\n]{1,100}\]\] | <%[^%\n]{1,100}%>
         | (?<!\w)__[A-Za-z]\w*?__(?!\w) | (?<![\w$])\$[A-Za-z_]\w+""",
-    "tag": r"</?\d+\s?/?> | <[A-Za-z][\w.-]*\s?/> | &(?:\#\d+|\#[xX][\da-fA-F]+|[A-Za-z][A-Za-z\d]{1,31});",
+    "tag": r"</?\d+\s?/?> | <[A-Za-z][\w.-]*\s?/> | \[X\d+X\]",  # the last one is Weblate's for anything
+    "entity": r"&(?:\#\d+|\#[xX][\da-fA-F]+|[A-Za-z][A-Za-z\d]{1,31});",
     "escape": r"\\[nrt](?![a-z])",
     "hashtag": r"(?<![\w&/])\#\w*[^\W\d]\w*+",
     "mention": r"(?<![\w.@/])@\w[\w.-]*\w",
@@ -39,6 +40,8 @@ KINDS: Final = {
 """Kind of span -> regular expression."""
 _LOOSE: Final = frozenset({"emoji", "hashtag"})
 """Kinds of spans that are no part of a sentence at the ends of a text."""
+_APART: Final = frozenset({"emoji", "tag"})
+"""Kinds of spans that letters may touch without belonging to them."""
 _ENDS_SENTENCE: Final = re.compile(r"[.!?:;…。！？]\s*\Z")
 _LEADS: Final = re.compile(r"\s*[:：]\s*|\s+[-–—|]\s+")
 
@@ -69,13 +72,13 @@ class Spans:
         self._pattern = re.compile("|".join(named) or r"(?!)", re.VERBOSE)
 
     def find(self, text: str) -> list[Span]:
-        """The spans of a text, in order; those that touch are one, and so are letters that touch one."""
+        """The spans of a text, in order; those that touch are one; letters may belong to one."""
         of_own = (found for pattern in self._own for found in pattern.finditer(text))
         own = [Span(*found.span(), "") for found in of_own if found[0]]
         found = [Span(*each.span(), each.lastgroup or "") for each in self._pattern.finditer(text)]
         spans = list[Span]()
         for span in sorted(own + found):
-            begin, end = span[:2] if span.kind == "emoji" else _widened(text, span.begin, span.end)
+            begin, end = span[:2] if span.kind in _APART else _widened(text, span.begin, span.end)
             if spans and begin <= spans[-1].end:
                 spans[-1] = Span(spans[-1].begin, max(end, spans[-1].end), "")
             else:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from allyouneed.lab.bench.decoding_workloads import DecodingTask
 
 Peer = Literal["ctranslate2", "huggingface"]
-ShapeName = Literal["small", "base", "opus"]
+ShapeName = Literal["small", "base", "opus", "nllb"]
 
 _SHORT_NAMES = {"ctranslate2": "CT2", "huggingface": "HF"}
 _REMARKS = (
@@ -89,7 +89,7 @@ def translate(
         reference: Reference translations, line by line, for BLEU.
         shape: Models with random weights, on random sentences as long as Multi30k's, besides or instead of
             trained models. `base` has the sizes of the paper's base model, `small` 3+3 layers, d_model 256,
-            `opus` those of OPUS-MT's models.
+            `opus` those of OPUS-MT's models, `nllb` those of NLLB-200 with 600 million parameters.
         conditions: Conditions of the measurement.
         out: The result file; results of the measured models are replaced in it.
     """

@@ -22,12 +22,15 @@ _FILES = ".npz", ".bin", ".argosmodel", ".zip"
 """Endings of files, which are no names of models."""
 
 
-def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
+def import_(
+    model: Path, out: Path, /, *, languages: str | None = None, shortlist: Path | None = None
+) -> None:
     """Import a model of other software, and prove that it computes the same.
 
     ```
     allyouneed import opus-mt-en-de models/en-de
     allyouneed import exported/first-hf models/first --languages en-de
+    allyouneed import firefox/ende models/ende --shortlist shortlists/ende
     ```
 
     The result is an ordinary model: translate, serve, attend, evaluate and train --init-from work with it.
@@ -40,14 +43,17 @@ def import_(model: Path, out: Path, /, *, languages: str | None = None) -> None:
             folder of Hugging Face's cache (models--ORG--NAME), the snapshot that refs/main names.
         out: The model folder to make.
         languages: Codes of the source and target language, such as en-de; by default what the model tells.
+        shortlist: The folder to make of the shortlist that the model brings, as Firefox's do.
     """
     pair = language_pair(languages)
     _require_on_disk(model)
     from allyouneed.interop.importing import import_model
 
-    proof = import_model(model, out, pair, say=notice)
+    proof = import_model(model, out, pair, say=notice, shortlist=shortlist)
     for line in proof.notices:
         notice(f"{model}: {line}")
+    if proof.has_shortlist and shortlist is None:
+        notice(f"{model}: its shortlist is left out; --shortlist FOLDER makes one of ours of it")
     if proof.difference is None:
         print(f"{out}: {model} ({proof.format}); not proved, as {proof.lacking} is not installed")
     else:

@@ -17,9 +17,9 @@ from allyouneed.interop.exporting import export_model
 from allyouneed.lab.bench.contenders import OURS
 from allyouneed.lab.bench.training_workloads import SHAPES, multi30k_lengths
 from allyouneed.model.transformer import Transformer
-from allyouneed.runs.loading import load_for
+from allyouneed.runs.loading import config_of, load_for
 from allyouneed.storage.checkpoint import save_checkpoint
-from allyouneed.symbols import START, UNKNOWN
+from allyouneed.symbols import END, PADDING, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.task import TRANSLATION
 
@@ -34,8 +34,17 @@ MODELS = {
         output_bias=True,
         layer_norm_epsilon=1e-5,
     ),
+    "nllb": ModelConfig(
+        source_vocab_size=256_206,
+        target_vocab_size=256_206,
+        d_model=1_024,
+        d_ff=4_096,
+        num_layers=12,
+        num_heads=16,
+        norm="pre",
+    ),
 }
-"""Name on the command line -> shape to measure; `opus` is that of OPUS-MT's models."""
+"""Name on the command line -> shape; `opus` is that of OPUS-MT's models, `nllb` that of NLLB-200's 600M."""
 
 _SEED = 1
 _WORD_LETTERS = 8
@@ -149,8 +158,33 @@ def task_of_shape(
 
 def _exported(model: Path, peers: Sequence[str], folder: Path) -> dict[str, Path]:
     for peer in peers:
-        export_model(model, peer, folder / peer)
+        shape = config_of(model).model
+        if peer == "huggingface" and shape.norm == "pre":
+            _write_m2m100(shape, folder / peer)
+        else:
+            export_model(model, peer, folder / peer)
     return {OURS: model, **{peer: folder / peer for peer in peers}}
+
+
+def _write_m2m100(model: ModelConfig, folder: Path) -> None:
+    """A model of these sizes with random weights of its own, of transformers' only class with pre-norm."""
+    from transformers import M2M100Config, M2M100ForConditionalGeneration
+
+    depth, width, heads = model.num_layers, model.d_ff, model.num_heads
+    config = M2M100Config(
+        vocab_size=model.source_vocab_size,
+        d_model=model.d_model,
+        **{f"{side}_layers": depth for side in ("encoder", "decoder")},
+        **{f"{side}_ffn_dim": width for side in ("encoder", "decoder")},
+        **{f"{side}_attention_heads": heads for side in ("encoder", "decoder")},
+        **{
+            "pad_token_id": PADDING,
+            "bos_token_id": START,
+            "eos_token_id": END,
+            "decoder_start_token_id": END,
+        },
+    )
+    M2M100ForConditionalGeneration(config).save_pretrained(folder)
 
 
 def _tokenizer_of_size(vocab_size: int) -> Tokenizer:

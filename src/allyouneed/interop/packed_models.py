@@ -1,21 +1,28 @@
-"""Models that are published as zips, such as packages of Argos Translate and the downloads of OPUS-MT."""
+"""Models that are published as zips, as OPUS-MT's, or in files of gzip, as Firefox's."""
 
 import dataclasses
+import gzip
+import os
 import shutil
 import weakref
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
 from allyouneed.errors import ModelError, UserError
 from allyouneed.interop.foreign import Imported, Original
-from allyouneed.interop.foreign_files import damaged, require_members
+from allyouneed.interop.foreign_files import ALWAYS_BYTES, MOST_RATIO, damaged, require_members
 from allyouneed.storage.publish import MAX_WEIGHT_BYTES, disk_errors, open_regular
 
 _MOST_MEMBERS = 1_000
 _OF_THE_SYSTEM = "__MACOSX"
 """Folder that macOS adds to zips; it holds a shadow of every file."""
+
+GZIP = ".gz"
+"""End of the names of files that are compressed by gzip."""
+_BLOCK_BYTES = 1 << 20
 
 Read = Callable[[Path], Imported]
 """Reads a folder."""
@@ -33,18 +40,67 @@ def read_package(path: Path, sign: str, wanted: Callable[[str], bool], read: Rea
     Raises:
         ModelError: The zip is damaged, unsafe or no such package, or `read` raises it.
     """
+    imported = _read_unpacked(path, lambda root: _extract(path, root, sign, wanted), read)
+    return dataclasses.replace(imported, file=path)
+
+
+def read_gzipped(folder: Path, compressed: Sequence[Path], read: Read) -> Imported:
+    """Read a folder like `read_package`, after some of its files, named `*.gz`, have been expanded.
+
+    A file that is there without `.gz`, too, is taken as it is.
+    """
+    imported = _read_unpacked(folder, lambda root: _expand(folder, root, compressed), read)
+    file = folder / imported.file.name
+    return dataclasses.replace(imported, file=file if file.exists() else file.with_name(f"{file.name}.gz"))
+
+
+def _read_unpacked(path: Path, unpack: Callable[[Path], None], read: Read) -> Imported:
+    """Unpack a model into a temporary folder, which goes when nothing can load the model any longer."""
     root = Path(mkdtemp(prefix="allyouneed-package-"))
 
     def load() -> Original:
         return imported.load()
 
     weakref.finalize(load, shutil.rmtree, root, ignore_errors=True)  # it is read again only by `load`
-    _extract(path, root, sign, wanted)
+    unpack(root)
     try:
         imported = read(root)
     except ModelError as error:  # the user knows the package, not the folder that it was extracted to
         raise ModelError([each.replace(str(root), str(path)) for each in error.messages]) from None
-    return dataclasses.replace(imported, file=path, load=load)
+    return dataclasses.replace(imported, load=load)
+
+
+def _expand(folder: Path, root: Path, compressed: Sequence[Path]) -> None:
+    """Link to the files of a folder, and expand those that are compressed."""
+    for file in folder.iterdir():
+        if file.suffix != GZIP:
+            (root / file.name).symlink_to(file.resolve())
+    for file in compressed:
+        out = root / file.stem
+        if not out.is_symlink():
+            with disk_errors(out), out.open("wb") as written:
+                written.writelines(_expanded(file))
+
+
+def _expanded(path: Path) -> Iterator[bytes]:
+    """The content of a file of gzip, in blocks; raises ModelError if it is damaged or too large."""
+    with open_regular(path, MAX_WEIGHT_BYTES) as file, gzip.GzipFile(fileobj=file) as content:
+        size = os.fstat(file.fileno()).st_size
+        left = most = max(ALWAYS_BYTES, MOST_RATIO * size)
+        while block := _next_block(content, path):
+            left -= len(block)
+            if left < 0:
+                raise damaged(
+                    path, f"expands from {size:,} to more than {most:,} bytes, too many for its size"
+                )
+            yield block
+
+
+def _next_block(content: gzip.GzipFile, path: Path) -> bytes:
+    try:
+        return content.read(_BLOCK_BYTES)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise damaged(path, f"is damaged or not compressed by gzip ({error})") from None
 
 
 def _extract(path: Path, root: Path, sign: str, wanted: Callable[[str], bool]) -> None:

@@ -1,0 +1,81 @@
+"""Marian's lexical shortlists in binary form, as Bergamot and Firefox have them beside their models.
+
+A file holds a header of six numbers, the first entry of each source token's list, and all lists. Marian lets
+a translation write the first target tokens of the vocabulary, the tokens in the lists of the source tokens
+of its whole batch, and if both sides have one vocabulary, these source tokens themselves.
+"""
+
+import os
+import struct
+from pathlib import Path
+
+import numpy as np
+
+from allyouneed.errors import ModelError
+from allyouneed.inference.vocabulary_shortlist import Shortlist
+from allyouneed.interop.foreign import Array, Order
+from allyouneed.interop.foreign_files import ByteReader, damaged
+from allyouneed.storage.publish import open_regular
+from allyouneed.symbols import PADDING
+
+_MAGIC = 0xF11A48D5013417F5
+_MAX_BYTES = 1 << 26
+"""Size of a file, above which it is refused; 32,000 lists of 50 tokens have 7 MB."""
+_MOST_CELLS = 1 << 25
+"""Size of a table of all lists, in which each is as long as the longest."""
+
+
+def find_shortlist(folder: Path) -> Path | None:
+    """The only shortlist in a folder, by its name; raises ModelError if there are several."""
+    first, *others = [*sorted(folder.glob("lex*.bin")), None]
+    if first and others[0]:
+        raise ModelError(f"{folder}: has several shortlists ({first.name}, {others[0].name}); keep one")
+    return first
+
+
+def read_shortlist(path: Path, orders: tuple[Order, Order], *, is_shared: bool) -> Shortlist:
+    """Read a shortlist, given the vocabularies of both sides, and whether they are one.
+
+    Its tokens are ours; its tokenisers are left empty. Marian's checksum is not compared, as in Bergamot.
+
+    Raises:
+        ModelError: It is damaged, or of another model.
+    """
+    try:
+        with open_regular(path, _MAX_BYTES) as file:
+            num_frequent, offsets, targets = _read(ByteReader(file, os.fstat(file.fileno()).st_size))
+    except (struct.error, ValueError) as error:
+        raise damaged(path, f"is damaged or no binary shortlist of Marian ({error})") from None
+    source, target = orders
+    num_sources, num_targets = source.num_foreign, target.num_foreign
+    if len(offsets) != num_sources + 1 or targets.max(initial=0) >= num_targets:
+        raise ModelError(
+            f"{path}: has lists of {len(offsets) - 1:,} source tokens, with target tokens up to "
+            f"{targets.max(initial=0):,}, but the vocabularies have {num_sources:,} and {num_targets:,}; "
+            "it is the shortlist of another model, put this model's there"
+        )
+    counts = np.diff(offsets)
+    longest = int(counts.max())
+    if num_sources * longest > _MOST_CELLS:
+        raise damaged(path, f"has a list of {longest:,} tokens")
+    table = np.full((num_sources, longest), PADDING, np.int32)
+    ours = np.array(target.ours(range(num_targets)), np.int32)
+    table[np.arange(longest) < counts[:, None]] = ours[targets]
+    translations = source.rows(table, PADDING)
+    if is_shared:
+        translations = np.column_stack([translations, np.arange(len(source), dtype=np.int32)])
+    return Shortlist(translations, ours[:num_frequent], len(target), {})
+
+
+def _read(file: ByteReader) -> tuple[int, Array, Array]:
+    """The number of frequent tokens, the offset of each list and the end of all, and the tokens."""
+    magic, _, num_frequent, _, num_offsets, num_targets = file.numbers("6Q")
+    if magic != _MAGIC:
+        raise ValueError("it begins otherwise")
+    offsets = np.frombuffer(file.take(8 * num_offsets), "<u8")
+    targets = np.frombuffer(file.take(4 * num_targets), "<u4")
+    if file.left:
+        raise ValueError(f"it has {file.left:,} bytes more than it says")
+    if len(offsets) < 2 or offsets[0] or offsets[-1] != num_targets or (offsets[1:] < offsets[:-1]).any():
+        raise ValueError("its lists do not follow each other")
+    return num_frequent, offsets.astype(np.int64), targets
