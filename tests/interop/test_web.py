@@ -82,9 +82,9 @@ def test_what_is_missing_is_named(marian_model: Path, no_engine: Path, tmp_path:
 
 @pytest.fixture(scope="module")
 def engine() -> Path:
-    """The installed package of the engine, which ALLYOUNEED_BERGAMOT names."""
-    if not (named := os.environ.get("ALLYOUNEED_BERGAMOT")):
-        pytest.skip(f"NOT RUN: needs ALLYOUNEED_BERGAMOT, the folder of npm's {PACKAGE}")
+    """The installed package of the engine, which BERGAMOT_TRANSLATOR names."""
+    if not (named := os.environ.get("BERGAMOT_TRANSLATOR")):
+        pytest.skip(f"NOT RUN: needs BERGAMOT_TRANSLATOR, the folder of npm's {PACKAGE}")
     return Path(named)
 
 

@@ -180,8 +180,9 @@ class ConfigurationOptions:
     config: Path | None = None
     """A TOML file of settings that override both."""
     for_: Annotated[Literal["marian"] | None, Parameter(name="--for")] = None
-    """Form of other software that the model must have: `marian` for Marian and Firefox (Bergamot), whose
-    decoder starts with zeros and whose sinusoids have another order; short for settings."""
+    """Form of other software that the model must have: `marian` for Marian, Firefox (Bergamot) and web pages,
+    whose decoder starts with zeros, whose sinusoids have another order, and which normalise after the sums;
+    short for settings."""
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None
     """Settings as group.key=value that override everything else."""
 

@@ -40,15 +40,17 @@ def export(
         out: The folder to make.
         to: The format: `ctranslate2` is fast on CPUs and GPUs (requires `allyouneed[ctranslate2]`),
             `huggingface` is a Marian model of transformers (requires `allyouneed[huggingface]`), `marian` is
-            for Marian itself, `bergamot` for Firefox (both require `allyouneed[marian]`), and `argos` a
-            package of Argos Translate (requires `allyouneed[argos]`). docs/interop.md says which models each
-            can hold; `train --for marian` trains one for Marian and Firefox.
-        languages: Codes of the source and target language, such as en-de, for `argos` and `bergamot`; by
-            default what the model tells.
-        precision: Precision of the matrices for `bergamot`; by default int8, which Firefox needs.
+            for Marian itself, `bergamot` for Firefox, `web` a folder of static files that translates in any
+            browser by itself (these require `allyouneed[marian]`), and `argos` a package of Argos Translate
+            (requires `allyouneed[argos]`). docs/interop.md says which models each can hold; `train --for
+            marian` trains one for Marian, Firefox and the web.
+        languages: Codes of the source and target language, such as en-de, for `argos`, `bergamot` and `web`;
+            by default what the model tells.
+        precision: Precision of the matrices for `bergamot` and `web`; by default int8, which Firefox needs.
         text: Source text, or prepared data, whose validation text is taken, to measure the range of
-            activations on; int8 of `bergamot` needs it.
-        shortlist: A folder made by `allyouneed shortlist`, for `bergamot`.
+            activations on; int8 of `bergamot` and `web` needs it.
+        shortlist: A folder made by `allyouneed shortlist`, for `bergamot` and `web`.
+        engine: Folder of npm's @browsermt/bergamot-translator, for `web`; by default that in `node_modules`.
     """
     from allyouneed.interop.exporting import export_model
 
