@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
@@ -51,9 +51,7 @@ def write(
     *,
     engine: Path | None = None,
     languages: tuple[str, str] | None = None,
-    precision: bergamot.Precision = "int8",
-    shortlist: Path | None = None,
-    text: Path | None = None,
+    **options: Any,
 ) -> None:
     """Write the page, the engine and the model into `directory`.
 
@@ -64,9 +62,7 @@ def write(
         engine: Folder of the engine's npm package, or of its worker; default: the one that is installed in
             `node_modules` of the current folder.
         languages: Codes of both languages; default: the model's own.
-        precision: See `bergamot.write`.
-        shortlist: See `bergamot.write`.
-        text: See `bergamot.write`.
+        **options: Other options of `bergamot.write`.
 
     Raises:
         UsageError: There is no engine, the languages are not known, or the model does not suit Bergamot.
@@ -80,15 +76,7 @@ def write(
             settings=["languages"],
         )
     (into := directory / _MODEL).mkdir()
-    bergamot.write(
-        model,
-        checkpoint,
-        into,
-        languages=(source, target),
-        precision=precision,
-        shortlist=shortlist,
-        text=text,
-    )
+    bergamot.write(model, checkpoint, into, languages=(source, target), **options)
     (directory / "engine").mkdir()
     for name in _ENGINE:
         shutil.copyfile(worker / name, directory / "engine" / name)
