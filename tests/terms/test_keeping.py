@@ -261,3 +261,24 @@ def test_the_fates_of_spans_and_terms_are_told(translator: Translator) -> None:
         KeptPart("moon", "term", "lost"),
     ]
     assert (found.text.count("{b}"), found.text.count("{c}")) == (1, 1)
+
+
+def test_the_next_best_translations_have_no_signs_of_annotations() -> None:
+    attempts = Kept(glossary=glossary("moon\tMond")).attempts("the moon", data=LEARNED)
+    step = next_step(attempts, None)
+    assert isinstance(step, Attempt)
+    texts = "der Mond", "der ⟪ Mond ⟫", "ein Trabant"
+    step = next_step(attempts, [Translation(text, -1.0) for text in texts])
+    assert isinstance(step, Outcome)
+    fates = [(each.text, [part.fate for part in each.kept or ()]) for each in step.translations]
+    assert fates == [("der Mond", ["kept"]), ("ein Trabant", ["lost"])]
+
+
+@pytest.mark.parametrize(
+    "text", ["press foo_<0/>_bar now", "a_😀_b moon", "Save_[X5X] sun", "The _<br/>_ moon", "_<0/>moon_"]
+)
+def test_a_span_beside_an_underscore_is_kept(translator: Translator, text: str) -> None:
+    [found] = kept(translator).translate([text])
+    [span] = Spans().find(text)
+    assert found.text.count(text[span.begin : span.end]) == 1
+    assert [part.text for part in found.kept or ()] == [text[span.begin : span.end]]

@@ -20,6 +20,7 @@ from allyouneed.terms.marked_pairs import (
     annotated,
     has_annotation,
     require_symbols,
+    without_annotations,
 )
 
 BOTH = DataConfig(placeholders=True, annotate_terms=True, vocab_size=300)
@@ -124,3 +125,25 @@ def test_units_that_cannot_write_the_signs_are_refused() -> None:
     with pytest.raises(UsageError, match="annotate_terms: the model's sub-words cannot write ⟪"):
         require_symbols(narrow, DataConfig(annotate_terms=True))
     require_symbols(narrow, DataConfig())
+
+
+def test_spans_stay_whole_beside_words_that_are_marked(tmp_path: Path) -> None:
+    lines = [f"{pair.source} {{worda}} www.wordb.org" for pair in pairs(600)]
+    targets = [f"{pair.target} {{worda}} www.wordb.org WortA WortB" for pair in pairs(600)]
+    for side, texts in (("source", lines), ("target", targets)):
+        (tmp_path / side).write_bytes("".join(f"{line}\n" for line in texts).encode())
+    files = CorpusFiles(tmp_path / "source", tmp_path / "target")
+    for config in (BOTH, BOTH.replace(placeholders=False)):
+        for pair in MarkedPairs.of(files, config).read(CleaningReport()):
+            symbols = sum(pair.source.count(each) for each in PLACEHOLDERS)
+            assert symbols >= 2 or ("{worda}" in pair.source and "www.wordb.org" in pair.source)
+            assert not re.search(r"[{.]\w* ?⟪|⟫[.}]\w", pair.source), pair.source
+
+
+def test_the_alignment_of_an_annotated_text_is_that_of_the_text() -> None:
+    text, terms = "the moon sees fish", [Term(4, 8, ("Mond",)), Term(9, 13, ("sieht",))]
+    long = annotated(text, terms)
+    words = {word: (long.index(word), long.index(word) + len(word)) for word in (*text.split(), "Mond", "⟪")}
+    links = [(*span, number, number + 1) for number, span in enumerate(words.values())]
+    found = {text[begin:end]: number for begin, end, number, _ in without_annotations(links, terms)}
+    assert found == {"the": 0, "moon": 1, "sees": 2, "fish": 3}

@@ -56,7 +56,7 @@ class DataConfig(Config):
     """Put symbols in place of words in some training pairs: the model learns to keep placeholders
     (docs/terms.md)."""
     annotate_terms: Annotated[bool, Field(exclude_if=operator.not_)] = False
-    """Write translations behind words in some training sources: the model learns to use given terms
+    """Write translations after words in some training sources: the model learns to use given terms
     (docs/terms.md)."""
     source_language: str = ""
     """Code of the source language, such as "en", if known; selects the rules for splitting sentences."""

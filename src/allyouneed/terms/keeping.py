@@ -27,7 +27,7 @@ from allyouneed.tasks.translation.outputs import (
 from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary, Term
-from allyouneed.terms.marked_pairs import PLACEHOLDERS, annotated, has_annotation
+from allyouneed.terms.marked_pairs import PLACEHOLDERS, annotated, has_annotation, without_annotations
 from allyouneed.terms.spans import KINDS, Span, Spans
 from allyouneed.terms.stand_ins import POOLS, Masked, word_pairs
 from allyouneed.terms.translation_memory import TranslationMemory
@@ -94,8 +94,7 @@ class _Sentence:
     def parts(self, text: str, spans: Sequence[Span], first: str, last: str) -> list[KeptPart]:
         """The spans and terms of a text, by its first translation and the last one."""
         before, after = self.lacking(first), self.lacking(last)
-        stand_ins = {term.begin: term for term in self.masked.terms()}
-        placed = dict(zip(self.masked.places, stand_ins.values(), strict=True))
+        placed = dict(zip(self.masked.places, self.masked.terms(), strict=True))
         found = list[KeptPart]()
         for span in spans:
             term = placed.get(span[:2])
@@ -181,6 +180,15 @@ def _restored(text: str, masked: Masked, translation: Translation) -> Translatio
     return replace(translation, text=restored, alignment=alignment, links=links)
 
 
+def _unannotated(translation: Translation, sentence: _Sentence) -> Translation:
+    """A translation of the annotated sentence with the alignment of the sentence itself."""
+    if translation.links is None:
+        return translation
+    links = [*without_annotations(translation.links, sentence.terms)]
+    alignment = word_pairs(links, sentence.masked.text, translation.text)
+    return replace(translation, links=links, alignment=alignment)
+
+
 @dataclass(frozen=True)
 class Kept:
     """Requirements on translations: they have the spans of a text as they are, and the terms of a glossary.
@@ -192,7 +200,7 @@ class Kept:
     glossary: Glossary | None = None
     memory: TranslationMemory | None = None
     only_suggests: bool = False
-    """Whether terms are only suggested to the model, which has learned it: it may leave them out."""
+    """Whether terms are only suggested to a model that has learned to use them; it may leave them out."""
 
     def attempts(
         self,
@@ -225,6 +233,8 @@ class Kept:
             sentence = _Sentence.of(masked, self.glossary, only_suggests=self.only_suggests)
             asked = annotated(masked.text, sentence.terms) if annotates else masked.text
             found = yield Attempt(asked)
+            if annotates and sentence.terms:
+                found = [_unannotated(each, sentence) for each in found]
             tried.append((sentence, found))
             if masked.is_whole(found[0].text):
                 break
@@ -235,12 +245,16 @@ class Kept:
             found = yield from sentence.repaired(language, aligns=aligns)
         lacking = sentence.lacking(found[0].text)
         lost = [masked.text[term.begin : term.end] for term in lacking]
+        found = [each for each in found if not (is_annotated and has_annotation(each.text))] or found
         translations = [_restored(text, masked, each) for each in found] if spans else found
         notices = tuple(
             f"{masked.spans.get(each, each)!r} found no place in the translation" for each in lost
         )
-        if parts := sentence.parts(text, spans, first, found[0].text):
-            translations = [replace(each, kept=parts) for each in translations]
+        if spans or sentence.terms:
+            of_each = (sentence.parts(text, spans, first, each.text) for each in found)
+            translations = [
+                replace(each, kept=parts) for each, parts in zip(translations, of_each, strict=True)
+            ]
         return Outcome(translations, notices, is_untouched=not (spans or is_repaired or is_annotated))
 
     def _free_of(self, text: str) -> Callable[[Sequence[str]], list[str]]:

@@ -1,7 +1,7 @@
 """Sentence pairs with placeholders and annotated terms, from which a model learns what these mean.
 
 In some pairs, words that translate each other are replaced on both sides by a symbol that stands for any
-span; and behind some words of a source stands the translation that they have in the target (Dinu et al.,
+span; and after some words of a source stands the translation that they have in the target (Dinu et al.,
 2019, "Training Neural Machine Translation to Apply Terminology Constraints").
 """
 
@@ -19,6 +19,7 @@ from allyouneed.data.word_translations import WordTranslations
 from allyouneed.data.words import Span
 from allyouneed.errors import UsageError
 from allyouneed.language_codes import Direction
+from allyouneed.markup.marks import Links
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.task import Units
 from allyouneed.terms.glossary import Term
@@ -50,7 +51,7 @@ class MarkedPairs:
 
     @classmethod
     def of(cls, files: Reader, data: DataConfig) -> Reader:
-        """The pairs as the settings of data want them: as they are, unless they ask for one of both."""
+        """The pairs as the settings of data want them; the files themselves if these want neither."""
         if not (data.placeholders or data.annotate_terms):
             return files
         return cls(files, data.placeholders, data.annotate_terms)
@@ -106,12 +107,16 @@ class MarkedPairs:
         has_terms = draw.random() < _SHARE and self.annotate_terms
         if not (has_placeholders or has_terms) or not {*PLACEHOLDERS, _BEGIN}.isdisjoint(pair.source):
             return pair
+        found = [[span[:2] for span in self._spans.find(text)] for text in (pair.source, pair.target)]
         words = [
-            (here, there)
-            for here, there in self._words.aligned(pair.source, pair.target)
-            if here[1] - here[0] >= _MIN_LETTERS
+            parts
+            for parts in self._words.aligned(pair.source, pair.target)
+            if parts[0][1] - parts[0][0] >= _MIN_LETTERS
+            and not any(
+                _overlap(part, span) for part, of_it in zip(parts, found, strict=True) for span in of_it
+            )
         ]
-        spans = self._equal_spans(pair) if has_placeholders else []
+        spans = _equal(pair, *found) if has_placeholders else []
         chosen = draw.sample(words, min(len(words), draw.randint(1, _MOST_WORDS))) if has_placeholders else []
         replaced = _apart(sorted(spans + chosen))[: len(PLACEHOLDERS)]
         terms = _drawn([each for each in words if each not in replaced], pair, draw) if has_terms else []
@@ -122,16 +127,6 @@ class MarkedPairs:
         source = _rewritten(pair.source, {here: symbol for (here, _), symbol in symbols.items()}, annotations)
         target = _rewritten(pair.target, {there: symbol for (_, there), symbol in symbols.items()}, {})
         return pair._replace(source=source, target=target)
-
-    def _equal_spans(self, pair: Pair) -> list[Aligned]:
-        """The spans that both texts have once."""
-        there = {pair.target[span.begin : span.end]: span[:2] for span in self._spans.find(pair.target)}
-        found = list[Aligned]()
-        for span in self._spans.find(pair.source):
-            text = pair.source[span.begin : span.end]
-            if text in there and pair.source.count(text) == pair.target.count(text) == 1:
-                found.append((span[:2], there[text]))
-        return found
 
 
 def require_symbols(units: Units, data: DataConfig) -> None:
@@ -155,8 +150,23 @@ def require_symbols(units: Units, data: DataConfig) -> None:
 
 
 def annotated(text: str, terms: Iterable[Term]) -> str:
-    """A text with the first form of each term behind it, as a model has learned it from `MarkedPairs`."""
+    """A text with the first form of each term after it, as a model has learned it from `MarkedPairs`."""
     return _rewritten(text, {}, {term.end: term.forms[0] for term in terms})
+
+
+def without_annotations(links: Links, terms: Iterable[Term]) -> Links:
+    """The alignment of a text, from that of `annotated(text, terms)`."""
+    notes, num_before = list[Span](), 0
+    for term in terms:
+        size = len(_annotation(term.forms[0]))
+        notes.append((term.end + num_before, term.end + num_before + size))
+        num_before += size
+
+    def moved(place: int) -> int:
+        return place - sum(min(place, end) - begin for begin, end in notes if begin < place)
+
+    ends = ((moved(begin), moved(end), *there) for begin, end, *there in links)
+    return [(begin, end, first, last) for begin, end, first, last in ends if begin < end]
 
 
 def has_annotation(text: str) -> bool:
@@ -164,15 +174,35 @@ def has_annotation(text: str) -> bool:
     return _BEGIN in text or _END in text
 
 
+def _annotation(form: str) -> str:
+    return f" {_BEGIN} {form} {_END}"
+
+
 def _rewritten(text: str, symbols: Mapping[Span, str], annotations: Mapping[int, str]) -> str:
-    """A text with symbols in place of spans, and with annotations behind the places where they belong."""
+    """A text with symbols in place of spans, and with annotations after the places where they belong."""
     changes = [*symbols.items()]
-    changes += [((end, end), f" {_BEGIN} {form} {_END}") for end, form in annotations.items()]
+    changes += [((end, end), _annotation(form)) for end, form in annotations.items()]
     pieces, place = list[str](), 0
     for (begin, end), piece in sorted(changes):
+        assert place <= begin, "changes overlap"
         pieces += [text[place:begin], piece]
         place = end
     return "".join([*pieces, text[place:]])
+
+
+def _equal(pair: Pair, here: Sequence[Span], there: Sequence[Span]) -> list[Aligned]:
+    """The spans of a pair that both texts have once."""
+    by_text = {pair.target[slice(*span)]: span for span in there}
+    texts = {span: pair.source[slice(*span)] for span in here}
+    return [
+        (span, by_text[text])
+        for span, text in texts.items()
+        if text in by_text and pair.source.count(text) == pair.target.count(text) == 1
+    ]
+
+
+def _overlap(one: Span, other: Span) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
 
 
 def _drawn(words: Sequence[Aligned], pair: Pair, draw: random.Random) -> list[Aligned]:
@@ -193,10 +223,6 @@ def _apart(parts: Sequence[Aligned]) -> list[Aligned]:
     """The parts, sorted, without those that overlap an earlier one in one of the texts."""
     found = list[Aligned]()
     for part in parts:
-        if all(
-            mine[0] >= other[1] or mine[1] <= other[0]
-            for each in found
-            for mine, other in zip(part, each, strict=True)
-        ):
+        if not any(_overlap(*sides) for each in found for sides in zip(part, each, strict=True)):
             found.append(part)
     return found

@@ -46,12 +46,12 @@ class Masked:
             word = next(words)
             kept[word] = text[span.begin : span.end]
             places.append((span.begin, span.end))
-            space = " " if text[max(place, span.begin - 1) : span.begin].isalnum() else ""
+            space = " " if _is_of_word(text[max(place, span.begin - 1) : span.begin]) else ""
             pieces += [
                 text[place : span.begin],
                 space,
                 word,
-                " " if text[span.end : span.end + 1].isalnum() else "",
+                " " if _is_of_word(text[span.end : span.end + 1]) else "",
             ]
             place = span.end
         return cls("".join([*pieces, text[place:end]]), kept, text[:begin], text[end:], tuple(places))
@@ -129,6 +129,11 @@ def word_pairs(links: Links, text: str, translation: str) -> list[Range]:
     of_text, written = ([each.start() for each in re.finditer(r"\S+", side)] for side in (text, translation))
     found = ((bisect_right(of_text, a) - 1, bisect_right(written, c) - 1) for a, _, c, _ in links)
     return sorted({pair for pair in found if min(pair) >= 0})
+
+
+def _is_of_word(character: str) -> bool:
+    r"""Whether a character, if there is one, is `\w`, so that a stand-in beside it would not be found."""
+    return character.isalnum() or character == "_"
 
 
 def _pattern(word: str) -> str:

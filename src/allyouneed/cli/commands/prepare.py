@@ -55,7 +55,7 @@ class DataOptions:
     """Put symbols in place of words in a fifth of the training pairs, so that the model learns to keep the
     spans of `translate --keep` in their places."""
     annotate_terms: bool = False
-    """Write translations behind words in a fifth of the training sources, so that the model learns to use the
+    """Write translations after words in a fifth of the training sources, so that the model learns to use the
     terms of `translate --glossary` by itself."""
     source_language: str | None = None
     """Language code such as `en`; its rules split texts into sentences. A TMX needs it."""
