@@ -25,7 +25,7 @@ def test_a_lost_term_makes_the_exit_code_that_of_failed_lines(
         assert report.exit_code() == 0
         report.record("moon", Translation("x", -1.0, kept=[KeptPart("moon", "term", "lost")]), 2)
         assert report.exit_code() == SOME_FAILED_EXIT_CODE
-    assert "1 terms were lost" in capsys.readouterr().err
+    assert "1 term was lost" in capsys.readouterr().err
     first, second = read(tmp_path / "report")
     assert first["kept"] == [
         {"text": "{x}", "kind": "span", "fate": "inserted"},
@@ -63,10 +63,18 @@ def test_tags_that_were_moved_or_are_empty_now_are_named(
     tags = first["tags"]
     assert tags["num"] == 3
     written = out.decode()
-    order = [tag for tag in ("<b>", "<i>", "<u>") if written.index(tag) >= 0]
-    in_order = sorted(order, key=written.index) == order
-    assert in_order == (tags["moved"] == [])
-    assert all(f"{tag}</{tag[1:]}" in written for tag in tags["emptied"])
+    places = {tag: written.index(tag) for tag in ("<b>", "<i>", "<u>")}
+    by_place = sorted(places, key=lambda tag: places[tag])
+    assert tags["moved"] == [tag for tag, other in zip(places, by_place, strict=True) if tag != other]
+    empty = [tag for tag in places if f"{tag}</{tag[1:]}" in written]
+    assert sorted(tags["emptied"]) == empty
+
+
+def test_the_output_is_not_the_report(run_command: RunCommand, toy_model: Path, tmp_path: Path) -> None:
+    same = "--report", tmp_path / "out", "--resume-output", tmp_path / "out"
+    code, _, err = run_command("translate", toy_model, *same, stdin=b"sun\n")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "--report: is the file of --resume-output" in err
 
 
 def test_the_texts_of_a_file_are_reported(run_command: RunCommand, toy_model: Path, tmp_path: Path) -> None:

@@ -56,10 +56,12 @@ class SegmentReport:
             content["tags"] = text.fates(best.text, best.links)._asdict()
         self._num_lost += sum(part.fate == "lost" for part in best.kept or ())
         self._file.write(json.dumps(content, ensure_ascii=False).encode() + b"\n")
+        self._file.flush()
 
     def exit_code(self) -> int:
         """The exit code of the program; first says where to read what was lost."""
         if not self._num_lost:
             return 0
-        notice(f"{self._path}: {self._num_lost:,} terms were lost; see those with the fate 'lost'")
+        lost = "1 term was" if self._num_lost == 1 else f"{self._num_lost:,} terms were"
+        notice(f'{self._path}: {lost} lost; see the fate "lost"')
         return SOME_FAILED_EXIT_CODE

@@ -50,7 +50,7 @@ def translate_file(
         request: What else translations depend on; another one begins anew.
         watch: Called as translations are made.
         tell: Called with messages about what translations lack.
-        record: Called with each text and its translation, but for those of an interrupted call.
+        record: Called with each text and its translation, except those that an interrupted call has made.
         **options: Options of `Translator.stream`.
 
     Raises:

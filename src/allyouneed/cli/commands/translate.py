@@ -209,7 +209,7 @@ def translate(
     Args:
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble. After these, if
             files are translated, the one to read (such as txt, docx, odt, srt, po, json) and that to write.
-        search: Search settings; by default the model's own.
+        search: Search settings; by default the model's own, such as the paper's beam of 4 and penalty of 0.6.
         lines: Format of input and output lines.
         kept: Spans, terms and whole texts whose translations are given.
         batch_tokens: Maximum source tokens per batch, times beams or samples; default 8,192, on a GPU more.
@@ -273,6 +273,8 @@ def _translate_lines(
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
         request = partial(_request, [*models, shortlist], lines, kept, asked, computing)
+        if kept.report and lines.resume_output and kept.report.resolve() == lines.resume_output.resolve():
+            raise UsageError("--report: is the file of --resume-output; name another one")
         output = stack.enter_context(_output(lines, request))
         report = stack.enter_context(SegmentReport.appended_to(kept.report))
         if engine == "ray":
