@@ -77,10 +77,17 @@ def models(told_both_model: Path) -> list[ServedModel]:
 
 
 def test_only_the_languages_that_are_wanted_are_served(told_both_model: Path) -> None:
-    [model] = load_models([ModelSource(told_both_model, languages=("fra_Latn", "de", "xx"))], "cpu")
-    assert model.languages == ("de", "fr")
-    with pytest.raises(UsageError, match="--languages de xx: fewer than two are languages of"):
-        load_models([ModelSource(told_both_model, languages=("de", "xx"))], "cpu")
+    def served(*codes: str, direction: tuple[str, str] | None = None) -> tuple[str, ...]:
+        [model] = load_models([ModelSource(told_both_model, direction, languages=codes)], "cpu")
+        return model.languages
+
+    assert served("fra_Latn", "de") == ("de", "fr")
+    with pytest.raises(UsageError, match="--languages xx: is no language of"):
+        served("de", "xx", "fr")
+    with pytest.raises(UsageError, match="--languages de: is one language; name two or more"):
+        served("de", "deu_Latn")
+    with pytest.raises(UsageError, match="no model is one of any two languages"):
+        served("de", "fr", direction=("de", "fr"))
 
 
 @pytest.fixture(scope="module")

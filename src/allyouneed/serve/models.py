@@ -112,6 +112,8 @@ def load_models(sources: Sequence[ModelSource], device: str) -> list[ServedModel
     found: list[ServedModel] = []
     for name, source in zip(_names([source.path for source in sources]), sources, strict=True):
         found += _load(name, source, device, found)
+    if sources and sources[0].languages and not any(model.languages for model in found):
+        raise UsageError("--languages: no model is one of any two languages, as NLLB is; leave it out")
     names = _names(Path(each.name) for each in found)
     return [replace(each, name=name) for each, name in zip(found, names, strict=True)]
 
@@ -197,13 +199,15 @@ def _chosen(languages: Sequence[str], source: ModelSource) -> tuple[str, ...]:
     """The languages of a model that are wanted."""
     if not source.languages:
         return tuple(languages)
-    wanted = {closest_code(code, languages) for code in source.languages}
-    if len(wanted - {None}) < 2:
+    wanted = {code: closest_code(code, languages) for code in source.languages}
+    if unknown := [code for code, found in wanted.items() if found is None]:
         raise UsageError(
-            f"--languages {' '.join(source.languages)}: fewer than two are languages of {source.path}; "
-            f"allyouneed verify {source.path} lists them"
+            f"--languages {unknown[0]}: is no language of {source.path}; allyouneed verify {source.path} "
+            "lists them"
         )
-    return tuple(code for code in languages if code in wanted)
+    if len(chosen := {*wanted.values()}) < 2:
+        raise UsageError(f"--languages {source.languages[0]}: is one language; name two or more")
+    return tuple(code for code in languages if code in chosen)
 
 
 def _read(directory: Path, source: ModelSource, device: str) -> tuple[Translator | Parser, DecodingPrecision]:
