@@ -89,7 +89,8 @@ def translate(
         reference: Reference translations, line by line, for BLEU.
         shape: Models with random weights, on random sentences as long as Multi30k's, besides or instead of
             trained models. `base` has the sizes of the paper's base model, `small` 3+3 layers, d_model 256,
-            `opus` those of OPUS-MT's models, `nllb` those of NLLB-200 with 600 million parameters.
+            `opus` those of OPUS-MT's models, `nllb` those of NLLB-200 with 600 million parameters, for which
+            transformers gets other random weights.
         conditions: Conditions of the measurement.
         out: The result file; results of the measured models are replaced in it.
     """

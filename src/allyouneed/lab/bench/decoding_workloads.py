@@ -17,7 +17,7 @@ from allyouneed.interop.exporting import export_model
 from allyouneed.lab.bench.contenders import OURS
 from allyouneed.lab.bench.training_workloads import SHAPES, multi30k_lengths
 from allyouneed.model.transformer import Transformer
-from allyouneed.runs.loading import config_of, load_for
+from allyouneed.runs.loading import load_for
 from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.symbols import END, PADDING, START, UNKNOWN
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
@@ -46,6 +46,8 @@ MODELS = {
 }
 """Name on the command line -> shape; `opus` is that of OPUS-MT's models, `nllb` that of NLLB-200's 600M."""
 
+_PRE_NORM = "huggingface"
+"""The peer that has no export of models with pre-norm; for a shape, it gets random weights of its own."""
 _SEED = 1
 _WORD_LETTERS = 8
 
@@ -144,10 +146,16 @@ def task_of_shape(
     attachments = dict.fromkeys(names, tokenizer.read_bytes())
     config = RunConfig(model=model)
     save_checkpoint(folder / OURS, config, weights, attachments, {})
+    folders = _exported(
+        folder / OURS, [each for each in peers if each != _PRE_NORM or model.norm == "post"], folder
+    )
+    if _PRE_NORM in peers and model.norm == "pre":
+        _write_m2m100(model, folder / _PRE_NORM)
+        folders[_PRE_NORM] = folder / _PRE_NORM
     draw = np.random.default_rng(_SEED)
     return DecodingTask(
         model,
-        _exported(folder / OURS, peers, folder),
+        folders,
         SearchConfig.checked(**dict(search) | {"min_length": num_tokens, "max_length": num_tokens}),
         [
             draw.integers(UNKNOWN + 1, model.source_vocab_size, length).tolist()
@@ -158,11 +166,7 @@ def task_of_shape(
 
 def _exported(model: Path, peers: Sequence[str], folder: Path) -> dict[str, Path]:
     for peer in peers:
-        shape = config_of(model).model
-        if peer == "huggingface" and shape.norm == "pre":
-            _write_m2m100(shape, folder / peer)
-        else:
-            export_model(model, peer, folder / peer)
+        export_model(model, peer, folder / peer)
     return {OURS: model, **{peer: folder / peer for peer in peers}}
 
 
