@@ -41,6 +41,7 @@ _TAG_BEGIN: Final = re.compile(r"<[A-Za-z\d/!?]")
 _TAGS: Final = HTML._replace(  # with tags such as `<0>`; entities stay as they are
     markup=re.compile(HTML.markup.pattern.replace("[A-Za-z]", r"[A-Za-z\d]"), HTML.markup.flags),
     has_empty_tags=True,
+    keeps_lines=True,
     read=str,
     write=str,
 )
