@@ -164,11 +164,10 @@ class _Choices:
         epochs = MOST_EPOCHS * tokens / self._most_tokens
         warmup_steps = max(1, min(round(_WARM_UP_SHARE * num_steps), _LONGEST_WARM_UP))
         highest, dropout = _RATE_BY_WIDTH / model.d_model, model.dropout
-        if model.norm == "post":
-            highest *= _RATE_OF_POST_NORM
         if training.init_from is not None:
             highest *= _RATE_OF_CONTINUED
         else:
+            highest *= _RATE_OF_POST_NORM if model.norm == "post" else 1.0
             dropout = next(rate for rate, most in _DROPOUTS.items() if epochs <= most)
         enough = ""
         if tokens == self._most_tokens:
