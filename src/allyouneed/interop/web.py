@@ -4,6 +4,7 @@ The page is that of `serve`. Where it asks the server, `serve/offline/api.js` an
 which runs in a worker of the browser; `keeper.js` keeps all files there.
 """
 
+import contextlib
 import json
 import shutil
 from collections.abc import Iterator
@@ -35,8 +36,8 @@ _PARTS: Final = {"model": "models", "vocabularies": "vocabs", "shortlist": "shor
 _README: Final = """\
 # A translator from {source} to {target} for browsers
 
-Made by `allyouneed export`. Put this folder on any web server, whole. A browser that has opened the page
-once opens it without a network, too. To try it here:
+Made by `allyouneed export`. Put this folder on any web server, whole. Over HTTPS, a browser that has opened
+the page once opens it without a network, too. To try it here:
 
     python3 -m http.server --bind 127.0.0.1
 
@@ -118,8 +119,8 @@ def _worker(engine: Path | None) -> Path:
 
 def _version(worker: Path) -> str:
     for folder in (worker, worker.parent):
-        if (description := folder / "package.json").is_file():
-            return str(json.loads(description.read_bytes()).get("version", "of unknown version"))
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return str(json.loads((folder / "package.json").read_bytes())["version"])
     return "of unknown version"
 
 

@@ -5,16 +5,15 @@ import { Refused } from "./asking.js";
 const NOTICE = "Translated on this device; no text leaves it.";
 const DESCRIPTION = "model/model.json";
 
-/** There is nobody to show a token to. */
+/** A page without a server needs no token. */
 export const token = { get: () => null, set: () => {} };
 
-let described = null, engine = null; // promises
+let engine = null; // the promise of a function that translates
 
 /** What the folder serves, or nothing else: only the page's first request has an answer here. */
 export async function ask(path) {
   if (path !== "/api/models") throw new Refused(404, "This page has no server to ask for that.");
-  described ??= read(DESCRIPTION, "json");
-  const { source, target, characters } = await described;
+  const { source, target, characters } = await read(DESCRIPTION, "json");
   const names = new Intl.DisplayNames(["en"], { type: "language", fallback: "code" });
   return {
     models: [{ name: "model", task: "translation" }],
@@ -36,7 +35,8 @@ export async function stream({ text, source }, tell, signal) {
   if (signal.aborted) throw new DOMException("left", "AbortError");
   const translation = await translate(text);
   if (signal.aborted) throw new DOMException("left", "AbortError");
-  return { source, models: [], translations: [{ text: translation }], segments: [], notices: [NOTICE] };
+  const segments = [{ source: text, text: translation.trimEnd(), before: "" }];
+  return { source, models: [], translations: [{ text: translation }], segments, notices: [NOTICE] };
 }
 
 async function read(path, form) {
@@ -48,12 +48,17 @@ async function read(path, form) {
 /** Start the engine with the model of this folder; resolves with a function that translates a text. */
 async function started() {
   const { source: from, target: to, files, config } = await read(DESCRIPTION, "json");
-  const call = callsOf(new Worker(new URL("engine/translator-worker.js", import.meta.url)));
   const buffers = Object.fromEntries(await Promise.all(
     Object.entries(files).map(async ([part, names]) => [part, await Promise.all(names.map((name) => read(`model/${name}`, "arrayBuffer")))])));
   const [model] = buffers.model, [shortlist] = buffers.shortlist ?? [new ArrayBuffer(0)];
-  await call("initialize", { cacheSize: 0 });
-  await call("loadTranslationModel", { from, to }, { model, shortlist, vocabs: buffers.vocabularies, qualityModel: null, config });
+  const worker = new Worker(new URL("engine/translator-worker.js", import.meta.url)), call = callsOf(worker);
+  try {
+    await call("initialize", { cacheSize: 0 });
+    await call("loadTranslationModel", { from, to }, { model, shortlist, vocabs: buffers.vocabularies, qualityModel: null, config });
+  } catch (error) {
+    worker.terminate();
+    throw error;
+  }
   return async (text) => {
     const [{ target }] = await call("translate", { models: [{ from, to }], texts: [{ text, html: false }] });
     return target.text;
@@ -73,6 +78,7 @@ function callsOf(worker) {
   worker.addEventListener("error", (event) => {
     for (const { reject } of waiting.values()) reject(fail(event.message ?? "its worker has ended"));
     waiting.clear();
+    worker.terminate();
     engine = null;
   });
   let number = 0;

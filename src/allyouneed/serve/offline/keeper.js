@@ -19,7 +19,7 @@ async function newest(request) {
   const kept = await caches.open(NAME);
   try {
     const response = await fetch(request);
-    if (response.ok) await kept.put(request, response.clone());
+    if (response.ok) await kept.put(request, response.clone()).catch(() => {}); // the browser may have no room
     return response;
   } catch (error) {
     const found = await kept.match(request, { ignoreSearch: true });
