@@ -192,6 +192,7 @@ def test_the_only_plural_form_is_the_plural() -> None:
         ('See <0>the <a href="{x}">list</a></0>', 'SEE <0>THE <a href="{x}">LIST</a></0>', "See the list"),
         ("one<br>two", "ONE<br>TWO", "one two"),
         ("Name:\tAge", "NAME:\tAGE", "Name: Age"),
+        ("A  <b>big  dog</b>  runs", "A  <b>BIG  DOG</b>  RUNS", "A  big  dog  runs"),
         ("{n, plural, other {<b>#</b> dogs}}", "{N, PLURAL, OTHER {<B>#</B> DOGS}}", None),
         ("Write `<b>` and a <b>dog</b>", "WRITE `<B>` AND A <B>DOG</B>", None),
         ("By Jane <jane@x.org>", "BY JANE <JANE@X.ORG>", None),

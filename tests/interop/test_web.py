@@ -118,11 +118,15 @@ def test_a_browser_translates_as_the_program_does_and_goes_on_without_a_network(
     export_model(run, "web", site := tmp_path / "site", options)
     expected = [each.text for each in load_translator(run).translate(SENTENCES[:20], beam_size=1)]
     server = serve_folder(site)
-    page = browser.new_context().new_page()
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
     page.goto(f"http://127.0.0.1:{server.server_port}")
     found = [translated(page, text) for text in SENTENCES[:20]]
     assert sum(map(str.__eq__, found, expected)) >= 19
     assert len({*found}) > 10
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == found[-1]
     page.wait_for_function("navigator.serviceWorker.ready.then(() => true)")
     page.wait_for_function("caches.open('allyouneed').then(async (kept) => (await kept.keys()).length > 20)")
     server.shutdown()

@@ -107,6 +107,14 @@ def test_a_given_batch_is_what_is_measured_and_divided(prepared: PreparedData, m
         assert given.micro_batch_tokens == 300
 
 
+def test_normalisation_after_the_sums_learns_at_the_lower_rate_of_the_paper(
+    prepared: PreparedData, machine: None
+) -> None:
+    config = Budget(600, settings=['model.norm="post"']).config(prepared, CPU)
+    highest = learning_rate(config.training.warmup_steps, config)
+    assert highest == pytest.approx(0.3 / config.model.d_model, rel=0.01)
+
+
 def test_a_continued_model_learns_more_slowly_and_keeps_its_dropout(
     prepared: PreparedData, machine: None, toy_model: Path
 ) -> None:
