@@ -154,7 +154,7 @@ def test_a_folder_of_bergamot_names_its_files(tmp_path: Path) -> None:
             "that 64 divides, and model.d_model = 48",
         ),
         ({"positions": "sinusoidal"}, ["--to", "marian"], "train one with `allyouneed train --for marian`"),
-        ({"norm": "pre"}, ["--to", "marian"], "(model.norm = pre); it can go to ctranslate2, argos"),
+        ({"norm": "pre"}, ["--to", "marian"], "or it can go to ctranslate2, argos"),
         ({"tied_embeddings": "none"}, ["--to", "argos"], "argos: has one vocabulary for both languages"),
     ],
 )
@@ -194,10 +194,10 @@ def test_plan_says_what_can_be_exported(capsys: pytest.CaptureFixture[str]) -> N
         [line] = [each for each in capsys.readouterr().out.splitlines() if "can be exported" in each]
         return line.removeprefix("can be exported to ")
 
-    needs = "(marian, bergamot: train --for marian, prepare --tokenizer sentencepiece)"
-    assert told() == f"ctranslate2, huggingface {needs}"
+    form, words = "marian, bergamot, web: train --for marian", "prepare --tokenizer sentencepiece"
+    assert told() == f"ctranslate2, huggingface ({form}, {words})"
     pieces = "--set", "data.tokenizer=sentencepiece"
-    assert told("--for", "marian", *pieces) == "ctranslate2, marian, bergamot, argos"
-    assert told(*pieces, "model.norm=pre") == "ctranslate2, argos"
-    assert told("--set", "model.positions=rotary", "model.norm=pre") == "none"
+    assert told("--for", "marian", *pieces) == "ctranslate2, marian, bergamot, web, argos"
+    assert told(*pieces, "model.norm=pre") == f"ctranslate2, argos ({form})"
+    assert told("--set", "model.positions=rotary", "model.norm=pre") == f"none ({form}, {words})"
     assert told("--preset", "parsing_wsj") == "none"

@@ -62,8 +62,6 @@ FORMS = {"marian": {"positions": "concatenated", "decoder_start": "zeros", "norm
 """Form that `train --for` names -> the settings of a model in it."""
 SUB_WORDS = "sentencepiece"
 """Value of `DataConfig.tokenizer` that the formats of `OF_PIECES` need."""
-SETTINGS = "for", "tokenizer"
-"""Settings in `exports_line`."""
 OF_PIECES = {"marian", "bergamot", "web", "argos"}
 """Formats with SentencePiece's sub-words only."""
 
@@ -108,16 +106,13 @@ def _has_pieces(config: RunConfig) -> bool:
 
 
 def exports_line(config: RunConfig) -> str:
-    """The formats that a trained model can be exported to, and what those of Marian need, in one line.
-
-    Names among `SETTINGS` are of settings that commands have flags for.
-    """
+    """The formats that a trained model can be exported to, and what those of Marian need, in one line."""
     possible = possible_exports(config)
     needs = []
     if differences("marian", config.model):
-        needs.append("train for marian")
+        needs.append("train --for marian")
     if not _has_pieces(config):
-        needs.append(f"prepare tokenizer {SUB_WORDS}")
+        needs.append(f"prepare --tokenizer {SUB_WORDS}")
     remedy = (
         f" (marian, bergamot, web: {', '.join(needs)})"
         if needs and _fits("marian", in_form("marian", config))

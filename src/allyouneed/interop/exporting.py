@@ -129,11 +129,8 @@ def _require_known_architecture(to: str, config: RunConfig) -> None:
         others = ", ".join(possible_exports(config))
         remedy = f"it can go to {others}" if others else "use it with allyouneed"
         if {*variants} <= {*FORMS["marian"]} and to in ("marian", "bergamot", "web"):
-            remedy = f"train one with `allyouneed train for marian`, or {remedy}"
-        raise ModelError(
-            f"{to}: does not have this variant of the paper's architecture ({named}); {remedy}",
-            settings=["for"],
-        )
+            remedy = f"train one with `allyouneed train --for marian`, or {remedy}"
+        raise ModelError(f"{to}: does not have this variant of the paper's architecture ({named}); {remedy}")
     if not has_plain_heads(model):
         d_k, d_v = model.head_widths
         raise ModelError(
