@@ -151,7 +151,7 @@ def test_a_folder_of_bergamot_names_its_files(tmp_path: Path) -> None:
         (
             {"d_model": 48},
             ["--to", "bergamot", "--text", "{text}"],
-            "that 64 divides, and model.d_model = 48",
+            "that 64 divides, and model.d_model = 48; export with --precision float32, or train with another",
         ),
         ({"positions": "sinusoidal"}, ["--to", "marian"], "train one with `allyouneed train --for marian`"),
         ({"norm": "pre"}, ["--to", "marian"], "or it can go to ctranslate2, argos"),
@@ -198,6 +198,9 @@ def test_plan_says_what_can_be_exported(capsys: pytest.CaptureFixture[str]) -> N
     assert told() == f"ctranslate2, huggingface ({form}, {words})"
     pieces = "--set", "data.tokenizer=sentencepiece"
     assert told("--for", "marian", *pieces) == "ctranslate2, marian, bergamot, web, argos"
+    assert told("--for", "marian", *pieces, "model.d_ff=96").endswith(
+        "argos (bergamot and web in float32 only)"
+    )
     assert told(*pieces, "model.norm=pre") == f"ctranslate2, argos ({form})"
     assert told("--set", "model.positions=rotary", "model.norm=pre") == f"none ({form}, {words})"
     assert told("--preset", "parsing_wsj") == "none"

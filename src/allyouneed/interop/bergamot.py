@@ -21,6 +21,7 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.vocabulary_shortlist import Shortlist
+from allyouneed.interop.export_limits import int8_misfits
 from allyouneed.interop.foreign import Array
 from allyouneed.interop.from_marian import FACTOR
 from allyouneed.interop.marian_binary import LARGEST, write_binary, write_shortlist
@@ -47,8 +48,6 @@ _SEARCH = {
     **{"cpu-threads": 0, "quiet": True, "quiet-translation": True, "alignment": "soft"},
 }
 """Settings of search, as Firefox has them."""
-_WIDTHS, _ENTRIES = 64, 8
-"""The divisors of widths and vocabularies that Firefox's products of int8 need."""
 
 
 def write(
@@ -110,17 +109,13 @@ def write(
 
 
 def _require_sizes(config: ModelConfig) -> None:
-    for name in ("d_model", "d_ff"):
-        if (width := getattr(config, name)) % _WIDTHS:
-            raise UsageError(
-                f"bergamot: int8 needs widths that {_WIDTHS} divides, and model.{name} = {width}; "
-                "export with precision float32, or train one with other widths",
-                settings=["precision"],
-            )
-    if (size := config.target_vocab_size) % _ENTRIES:
+    for name, divisor in int8_misfits(config).items():
+        size = getattr(config, name)
+        smaller = f"prepare with vocab_size {size - size % divisor}"
+        remedy = smaller if name == "target_vocab_size" else f"train with another model.{name}"
         raise UsageError(
-            f"bergamot: int8 needs a target vocabulary that {_ENTRIES} divides, and the model has {size:,} "
-            f"entries; export with precision float32, or prepare with vocab_size {size - size % _ENTRIES}",
+            f"bergamot: int8 needs sizes that {divisor} divides, and model.{name} = {size}; export with "
+            f"precision float32, or {remedy}",
             settings=["precision", "vocab_size"],
         )
 

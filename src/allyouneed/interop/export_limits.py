@@ -64,6 +64,8 @@ SUB_WORDS = "sentencepiece"
 """Value of `DataConfig.tokenizer` that the formats of `OF_PIECES` need."""
 OF_PIECES = {"marian", "bergamot", "web", "argos"}
 """Formats with SentencePiece's sub-words only."""
+_INT8_DIVISORS = {"d_model": 64, "d_ff": 64, "target_vocab_size": 8}
+"""Setting of a model -> the number that must divide it for Bergamot's products in int8."""
 
 
 def differences(to: str, config: ModelConfig) -> dict[str, object]:
@@ -75,6 +77,11 @@ def differences(to: str, config: ModelConfig) -> dict[str, object]:
         for name, value in given.items()
         if value not in HELD[to].get(name, (getattr(paper, name),))
     }
+
+
+def int8_misfits(config: ModelConfig) -> dict[str, int]:
+    """The settings of a model that rule out int8 in Bergamot, and the number that must divide each."""
+    return {name: by for name, by in _INT8_DIVISORS.items() if getattr(config, name) % by}
 
 
 def has_plain_heads(config: ModelConfig) -> bool:
@@ -107,20 +114,13 @@ def _has_pieces(config: RunConfig) -> bool:
 
 def exports_line(config: RunConfig) -> str:
     """The formats that a trained model can be exported to, and what those of Marian need, in one line."""
-    possible = possible_exports(config)
-    needs = []
+    possible, needs, remarks = possible_exports(config), list[str](), list[str]()
     if differences("marian", config.model):
         needs.append("train --for marian")
     if not _has_pieces(config):
         needs.append(f"prepare --tokenizer {SUB_WORDS}")
-    remedy = (
-        f" (marian, bergamot, web: {', '.join(needs)})"
-        if needs and _fits("marian", in_form("marian", config))
-        else ""
-    )
-    return f"{', '.join(possible) or 'none'}{remedy}"
-
-
-def in_form(form: str, config: RunConfig) -> RunConfig:
-    """A configuration with the settings of a form."""
-    return config.replace(model=FORMS[form])
+    if needs and _fits("marian", config.replace(model=FORMS["marian"])):
+        remarks.append(f" (marian, bergamot, web: {', '.join(needs)})")
+    if "bergamot" in possible and int8_misfits(config.model):
+        remarks.append(" (bergamot and web in float32 only)")
+    return "".join([", ".join(possible) or "none", *remarks])
