@@ -204,3 +204,16 @@ def test_plan_says_what_can_be_exported(capsys: pytest.CaptureFixture[str]) -> N
     assert told(*pieces, "model.norm=pre") == f"ctranslate2, argos ({form})"
     assert told("--set", "model.positions=rotary", "model.norm=pre") == f"none ({form}, {words})"
     assert told("--preset", "parsing_wsj") == "none"
+
+
+@pytest.mark.parametrize("setting", ["norm = pre", "positions = rotary", "scaled_embeddings = False"])
+def test_a_setting_outside_of_the_form_is_refused(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = f"model.{setting.replace(' ', '').lower()}"
+    assert main(["plan", "--for", "marian", "--set", given]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--for marian: its models cannot have model.{setting}; leave that out, or --for" in line
+
+
+def test_a_setting_of_the_form_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--for", "marian", "--set", "model.norm=post"]) == 0
+    assert "can be exported to ctranslate2 (marian" in capsys.readouterr().out
