@@ -210,4 +210,5 @@ def folder(tmp_path: Path) -> Path:
 def test_each_fault_is_one_line(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil, reason = CASES[name]
     spoil(folder)
-    refused(folder, capsys, reason)
+    refused(folder, capsys, reason, "--shortlist", str(folder.parent / "lists"))
+    assert not (folder.parent / "lists").exists()

@@ -80,8 +80,8 @@ class Imported:
     """Loads it in its software, if that is installed."""
     notices: Sequence[str] = ()
     """Remarks for the user, such as that weights have been rounded before."""
-    shortlist: Shortlist | None = None
-    """Its shortlist, if it has one, without tokenisers."""
+    shortlist: Callable[[], Shortlist] | None = None
+    """Reads its shortlist, if it has one, without tokenisers; raises ModelError if that is damaged."""
 
 
 def as_float32(array: Array) -> Floats:

@@ -43,7 +43,7 @@ from allyouneed.interop.marian_files import (
     read_vocabularies,
     read_yaml,
 )
-from allyouneed.interop.marian_shortlist import find_shortlist, read_shortlist
+from allyouneed.interop.marian_shortlist import find_shortlists, read_shortlist
 from allyouneed.interop.packed_models import GZIP, read_gzipped, read_package
 from allyouneed.interop.parity import Ids
 
@@ -123,7 +123,7 @@ def _read(file: Path) -> Imported:
     weights |= _layers(tensors, model)
     tensors.drop("decoder_c_tt", "encoder_c_tt")
     tensors.require_empty()
-    lists = find_shortlist(file.parent)
+    lists, is_shared = find_shortlists(file.parent), files[0] == files[1]
     names = vocabularies.tokenizers[0].names, vocabularies.tokenizers[1].names
     return Imported(
         file,
@@ -135,7 +135,7 @@ def _read(file: Path) -> Imported:
         notices=["its weights are rounded to integers, and are kept so; they are proved as floats"]
         if is_rounded
         else [],
-        shortlist=read_shortlist(lists, vocabularies.orders, is_shared=files[0] == files[1])
+        shortlist=(lambda: read_shortlist(lists, vocabularies.orders, is_shared=is_shared))
         if lists
         else None,
     )

@@ -7,6 +7,7 @@ of its whole batch, and if both sides have one vocabulary, these source tokens t
 
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,22 +26,22 @@ _MOST_CELLS = 1 << 25
 """Size of a table of all lists, in which each is as long as the longest."""
 
 
-def find_shortlist(folder: Path) -> Path | None:
-    """The only shortlist in a folder, by its name; raises ModelError if there are several."""
-    first, *others = [*sorted(folder.glob("lex*.bin")), None]
-    if first and others[0]:
-        raise ModelError(f"{folder}: has several shortlists ({first.name}, {others[0].name}); keep one")
-    return first
+def find_shortlists(folder: Path) -> list[Path]:
+    """The shortlists in a folder, by their names."""
+    return sorted(folder.glob("lex*.bin"))
 
 
-def read_shortlist(path: Path, orders: tuple[Order, Order], *, is_shared: bool) -> Shortlist:
-    """Read a shortlist, given the vocabularies of both sides, and whether they are one.
+def read_shortlist(found: Sequence[Path], orders: tuple[Order, Order], *, is_shared: bool) -> Shortlist:
+    """Read the only shortlist found, given the vocabularies of both sides, and whether they are one.
 
     Its tokens are ours; its tokenisers are left empty. Marian's checksum is not compared, as in Bergamot.
 
     Raises:
-        ModelError: It is damaged, or of another model.
+        ModelError: It is damaged, or of another model, or there are several.
     """
+    path, *others = found
+    if others:
+        raise ModelError(f"{path.parent}: has several shortlists ({path.name}, {others[0].name}); keep one")
     try:
         with open_regular(path, _MAX_BYTES) as file:
             num_frequent, offsets, targets = _read(ByteReader(file, os.fstat(file.fileno()).st_size))
