@@ -80,6 +80,8 @@ class Imported:
     """Loads it in its software, if that is installed."""
     notices: Sequence[str] = ()
     """Remarks for the user, such as that weights have been rounded before."""
+    is_rounded: bool = False
+    """Whether matrices of a model of Marian have been rounded to integers."""
     shortlist: Callable[[], Shortlist] | None = None
     """Reads its shortlist, if it has one, without tokenisers; raises ModelError if that is damaged."""
 

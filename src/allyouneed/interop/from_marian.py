@@ -135,6 +135,7 @@ def _read(file: Path) -> Imported:
         notices=["its weights are rounded to integers, and are kept so; they are proved as floats"]
         if is_rounded
         else [],
+        is_rounded=is_rounded,
         shortlist=(lambda: read_shortlist(lists, vocabularies.orders, is_shared=is_shared))
         if lists
         else None,

@@ -102,11 +102,10 @@ def prove(folder: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokeniz
             raise ModelError(
                 "the export splits or joins text otherwise than the model; it is not kept, please report it"
             )
-    is_rounded = bool(imported.notices)
     weights = model.state_dict()
     for name, array in imported.weights.items():
         expected = weights[name].numpy() if name in weights else np.zeros_like(array)
-        step = np.abs(expected).max() / LARGEST if is_rounded and array.ndim == 2 else 0
+        step = np.abs(expected).max() / LARGEST if imported.is_rounded and array.ndim == 2 else 0
         if not np.abs(array - expected).max(initial=0) <= _HALF_STEP * step:
             raise ModelError(
                 f"{name} of the export differs from the model's; it is not kept, please report it"
@@ -114,7 +113,7 @@ def prove(folder: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokeniz
     if lacking := lacking_package(imported):
         return Agreement(math.nan, lacking)
     stored = StoredModel(imported.config.model, imported.weights, imported.file)
-    return Agreement(proved(imported, build_engine(stored if is_rounded else model)))
+    return Agreement(proved(imported, build_engine(stored if imported.is_rounded else model)))
 
 
 def write_vocabularies(models: Mapping[str, bytes], shared: str, directory: Path) -> list[str]:
