@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.interop.foreign_models import SENTENCES
-from tests.interop.marian_form import random_model
+from tests.interop.marian_form import ENTRIES, random_model
 from tests.packages import require_packages
 
 from allyouneed import load_translator
 from allyouneed.cli.program import main
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.bergamot import activation_factors
 from allyouneed.interop.exporting import export_model
 from allyouneed.interop.from_marian import FACTOR
@@ -22,7 +23,9 @@ from allyouneed.interop.marian_files import read_arrays
 from allyouneed.model.transformer import Transformer
 from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint
+from allyouneed.storage.publish import sha256_of
 from allyouneed.symbols import END
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 require_packages("sentencepiece", "yaml")
 
@@ -55,6 +58,25 @@ def test_a_model_comes_back_with_the_same_bits(variant: str, to: str, tmp_path: 
         for each in (model, tmp_path / "back")
     ]
     assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("tied", ["all", "target"])
+def test_a_shortlist_comes_back_with_the_same_candidates(tied: str, tmp_path: Path) -> None:
+    model = random_model(tmp_path / "original", tied_embeddings=tied)
+    rows = np.random.default_rng(1).integers(0, ENTRIES, (ENTRIES, 7), np.int32)  # 0 is padding
+    if tied == "all":
+        rows[:, 0] = np.arange(ENTRIES)  # as `allyouneed shortlist` has it: every token may be copied
+    hashes = {name: sha256_of(model / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
+    before = Shortlist(rows, np.arange(20, 40, dtype=np.int32), ENTRIES, hashes)
+    Shortlist.publish(tmp_path / "list", lambda: before, print)
+    export_model(
+        model, "bergamot", tmp_path / "out", {"precision": "float32", "shortlist": tmp_path / "list"}
+    )
+    import_model(tmp_path / "out", tmp_path / "back", shortlist=tmp_path / "list back")
+    after = Shortlist.load(tmp_path / "list back", tmp_path / "back", (ENTRIES, ENTRIES))
+    for token in range(ENTRIES):
+        source = [token, END]
+        assert after.candidates(source).tolist() == before.candidates(source).tolist(), token
 
 
 def test_control_symbols_in_a_text_stay_text(tmp_path: Path) -> None:
