@@ -24,7 +24,8 @@ from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.export_limits import int8_misfits
 from allyouneed.interop.foreign import Array
 from allyouneed.interop.from_marian import FACTOR
-from allyouneed.interop.marian_binary import LARGEST, write_binary, write_shortlist
+from allyouneed.interop.marian_binary import LARGEST, write_binary
+from allyouneed.interop.marian_shortlist import write_shortlist
 from allyouneed.interop.parity import Ids
 from allyouneed.interop.sentencepiece_files import sentencepiece_models
 from allyouneed.interop.to_marian import EMBEDDINGS, as_yaml, marian_arrays, matrices_of, write_vocabularies

@@ -42,6 +42,7 @@ from allyouneed.interop.marian_files import (
     read_arrays,
     read_vocabularies,
     read_yaml,
+    write_archive,
 )
 from allyouneed.interop.marian_shortlist import find_shortlists, read_shortlist
 from allyouneed.interop.packed_models import GZIP, read_gzipped, read_package
@@ -337,11 +338,7 @@ class RealMarian:
             folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._model = Path(folder, "model.npz")
-            contents = {
-                name: np.frombuffer(array, np.int8) if isinstance(array, bytes) else array
-                for name, array in arrays.items()
-            }
-            np.savez(self._model, **contents)  # type: ignore[arg-type]
+            write_archive(self._model, arrays)
         self._source, self._target = names
         self._ids = {name: token for token, name in enumerate(self._target)}
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from allyouneed.interop.foreign import DIFFERENCES, Array, length_exponent, part
 from allyouneed.interop.from_marian import LAYER, RECURRENT, names_of_decoder
 from allyouneed.interop.importing import lacking_package, proved
 from allyouneed.interop.marian_binary import LARGEST
-from allyouneed.interop.marian_files import CONFIG
+from allyouneed.interop.marian_files import CONFIG, write_archive
 from allyouneed.interop.parity import SENTENCES, Agreement
 from allyouneed.interop.sentencepiece_files import sentencepiece_models
 from allyouneed.model.transformer import Transformer
@@ -72,11 +71,7 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
         "vocab.spm",
         directory,
     )
-    arrays: dict[str, Any] = {
-        name: np.frombuffer(array, np.int8) if isinstance(array, bytes) else array
-        for name, array in marian_arrays(model).items()
-    }
-    np.savez(directory / MODEL, **arrays)
+    write_archive(directory / MODEL, marian_arrays(model))
     settings = {"models": [MODEL], "vocabs": names, **search_of(search)}
     (directory / "decoder.yml").write_bytes(as_yaml({"relative-paths": True, **settings}))
     readme = _README.format(
