@@ -132,7 +132,7 @@ def test_a_shortlist_that_is_not_wanted_is_mentioned(
     firefox: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", str(firefox), str(tmp_path / "a")]) == 0
-    assert "its shortlist is left out; --shortlist FOLDER makes" in capsys.readouterr().err
+    assert "its shortlist is left out; --shortlist FOLDER converts it" in capsys.readouterr().err
     assert main(["import", str(firefox), str(tmp_path / "b"), "--shortlist", str(tmp_path / "list")]) == 0
     assert "left out" not in capsys.readouterr().err
     again = ["import", str(firefox), str(tmp_path / "c"), "--shortlist", str(tmp_path / "list")]

@@ -1,7 +1,7 @@
-"""Bergamot export: what Firefox's translations load, in float32 or with matrices rounded to int8.
+"""Bergamot export: the files that Firefox Translations load, in float32 or with matrices rounded to int8.
 
-Bergamot multiplies a rounded matrix with activations that it rounds by a factor in the file, which
-`_QuantMultA` ends the name of. The factors are measured here, on text.
+Bergamot multiplies a rounded matrix by activations, which it rounds by a factor in the file; the factor's
+name ends with `_QuantMultA`. The factors are measured here, on text.
 """
 
 from collections import defaultdict
@@ -73,8 +73,8 @@ def write(
         text: A file of source text, or prepared data, to measure activations on; for int8.
 
     Raises:
-        UsageError: The model has other sub-words than SentencePiece's, int8 lacks a text, or the text has no
-            use.
+        UsageError: The model has other sub-words than SentencePiece's, int8 lacks a text, or a text is given
+            for float32.
         ModelError: The shortlist is of another model.
     """
     data = checkpoint.config.data

@@ -86,10 +86,8 @@ def export_model(
     """
     chosen = FORMATS[to]
     given = {name: value for name, value in (options or {}).items() if value is not None}
-    if unheard := sorted({*given} - chosen.options):
-        raise UsageError(
-            f"{unheard[0]}: has no effect with to {to}; leave it out", settings=[unheard[0], "to"]
-        )
+    for name in sorted({*given} - chosen.options):
+        raise UsageError(f"{name}: has no effect with to {to}; leave it out", settings=[name, "to"])
     require_free(out)
     try:
         importlib.import_module(chosen.package)

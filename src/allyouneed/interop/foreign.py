@@ -75,9 +75,9 @@ class Imported:
     source: Tokenizer
     target: Tokenizer
     packages: Sequence[str]
-    """Python packages of its software, with which it is proved, the one that people know first."""
+    """Python packages of its software, with which it is proved, the best-known first."""
     load: Callable[[], Original]
-    """Loads it in its software, if that is installed."""
+    """Loads the model in its software, if that is installed."""
     notices: Sequence[str] = ()
     """Remarks for the user, such as that weights have been rounded before."""
     is_rounded: bool = False

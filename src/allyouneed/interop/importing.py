@@ -82,9 +82,10 @@ def import_model(
     Args:
         path: The other software's folder or file.
         out: Folder to create; it must not exist, or be empty.
-        languages: Codes of the source and target language; default: what the model tells.
+        languages: Codes of the source and target language; default: those that the model's files
+            name.
         say: Function that reports the removal of a killed process's unfinished files at `out`.
-        shortlist: Folder to create of the model's shortlist, after the model; default: none.
+        shortlist: Folder to create for the model's shortlist; default: the shortlist is left out.
 
     Raises:
         UsageError: `out` or `shortlist` is not free, one of them is in the other, `path` is of no known

@@ -188,10 +188,10 @@ def _part(weights: Mapping[str, Array], ours: str, prefix: str, theirs: Sequence
     biases = np.zeros(len(weight), np.float32) if bias is None else bias
     parts = zip(theirs, np.split(weight, len(theirs)), np.split(biases, len(theirs)), strict=True)
     found: dict[str, Array] = {}
-    for name, rows, of_rows in parts:
+    for name, rows, bias_rows in parts:
         found[prefix + name.format("W")] = np.ascontiguousarray(rows.T)
         if [name] != RECURRENT["self_attention.candidate"]:
-            found[prefix + name.format("b")] = of_rows[None]
+            found[prefix + name.format("b")] = bias_rows[None]
     return found
 
 
