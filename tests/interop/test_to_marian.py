@@ -216,7 +216,8 @@ def test_plan_says_what_can_be_exported(capsys: pytest.CaptureFixture[str]) -> N
         [line] = [each for each in capsys.readouterr().out.splitlines() if "can be exported" in each]
         return line.removeprefix("can be exported to ")
 
-    form, words = "marian, bergamot, web: train --for marian", "prepare --tokenizer sentencepiece"
+    form = "marian, bergamot, web: `allyouneed train --for marian`"
+    words = "`allyouneed prepare --tokenizer sentencepiece`"
     assert told() == f"ctranslate2, huggingface ({form}, {words})"
     pieces = "--set", "data.tokenizer=sentencepiece"
     assert told("--for", "marian", *pieces) == "ctranslate2, marian, bergamot, web, argos"

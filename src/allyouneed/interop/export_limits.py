@@ -116,9 +116,9 @@ def exports_line(config: RunConfig) -> str:
     """One line: the formats that a trained model can be exported to, and what those of Marian require."""
     possible, needs, remarks = possible_exports(config), list[str](), list[str]()
     if differences("marian", config.model):
-        needs.append("train --for marian")
+        needs.append("`allyouneed train --for marian`")
     if not _has_pieces(config):
-        needs.append(f"prepare --tokenizer {SUB_WORDS}")
+        needs.append(f"`allyouneed prepare --tokenizer {SUB_WORDS}`")
     if needs and _fits("marian", config.replace(model=FORMS["marian"])):
         remarks.append(f" (marian, bergamot, web: {', '.join(needs)})")
     if "bergamot" in possible and int8_misfits(config.model):
