@@ -42,6 +42,7 @@ FRAGMENT = re.compile(
     r"\A\s*(Of|That|Those|Likewise|And|As of)\b|^ +\*{0,2}\w+: (Of|That|Likewise|As of)\b", re.MULTILINE
 )
 FLAG = re.compile(r"(?<![\w-])--[a-z]")
+WHOLE_COMMAND = re.compile(r"`allyouneed [^`]*(?:`|$)")  # to its end, or to a gap of an f-string
 MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 60
 
@@ -198,7 +199,10 @@ def fragments(sources: Sources) -> list[str]:
 
 
 def flags_below_the_commands(sources: Sources) -> list[str]:
-    """Texts that name a flag below `cli/` and `serve/`, where there are only settings; docstrings may."""
+    """Texts that name a flag below `cli/` and `serve/`, where there are only settings.
+
+    Docstrings may, and so may whole commands: `allyouneed ...` in backticks.
+    """
     return [
         f"{module}:{text.lineno} {text.value[:60]}"
         for module, source in sources.items()
@@ -206,7 +210,9 @@ def flags_below_the_commands(sources: Sources) -> list[str]:
         for node in ast.walk(ast.parse(source))
         if not isinstance(node, ast.Expr)
         for text in ast.iter_child_nodes(node)
-        if isinstance(text, ast.Constant) and isinstance(text.value, str) and FLAG.search(text.value)
+        if isinstance(text, ast.Constant)
+        and isinstance(text.value, str)
+        and FLAG.search(WHOLE_COMMAND.sub("", text.value))
     ]
 
 

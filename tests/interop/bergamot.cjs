@@ -17,7 +17,7 @@ const buffers = {
   model: read(config.models[0]),
   shortlist: config.shortlist ? read(config.shortlist[0]) : new ArrayBuffer(0),
   vocabs: [...new Set(config.vocabs)].map(read),
-  config: Object.fromEntries(search.map((each) => [each, config[each]])),
+  config: Object.fromEntries(search.filter((each) => each in config).map((each) => [each, config[each]])),
 };
 
 const worker = new Worker(join(workers, "translator-worker.js"));

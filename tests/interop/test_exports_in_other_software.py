@@ -1,16 +1,11 @@
-"""A trained model writes the same in Marian, Bergamot and Argos Translate, greedily, for 200 sentences.
-
-`BERGAMOT_TRANSLATOR` names the unpacked npm package @browsermt/bergamot-translator, which needs Node.
-"""
+"""A trained model writes the same in Marian, Bergamot and Argos Translate, greedily, for 200 sentences."""
 
 import importlib.util
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.interop.bergamot_engine import needs_bergamot, translated_by_bergamot, written_lines
 from tests.interop.foreign_models import SENTENCES
 from tests.interop.marian_form import trained_run
 from tests.packages import require_packages
@@ -22,7 +17,6 @@ from allyouneed.interop.exporting import export_model
 pytestmark = pytest.mark.release
 require_packages("sentencepiece", "yaml")
 
-BERGAMOT = os.environ.get("BERGAMOT_TRANSLATOR", "")
 TEXTS = SENTENCES[:200]
 ARGOS = """
 import sys
@@ -69,15 +63,12 @@ def test_marian(run: Path, greedy: list[str], tmp_path: Path) -> None:
     assert [*map(imported.target.decode, found)] == greedy
 
 
-@pytest.mark.skipif(not BERGAMOT or shutil.which("node") is None, reason="NOT RUN: needs node and Bergamot")
+@needs_bergamot
 @pytest.mark.parametrize(("precision", "least"), [("float32", 200), ("int8", 180)])
 def test_bergamot(precision: str, least: int, run: Path, greedy: list[str], tmp_path: Path) -> None:
     options = {"precision": precision, "text": run.parent / "data" if precision == "int8" else None}
     export_model(run, "bergamot", tmp_path / "out", options)
-    shutil.copytree(Path(BERGAMOT, "worker"), workers := tmp_path / "worker")
-    (workers / "package.json").write_bytes(b'{"type": "commonjs"}')
-    script = Path(__file__).with_name("bergamot.cjs")
-    assert num_equal(translated(["node", script, workers, tmp_path / "out"]), greedy) >= least
+    assert num_equal(translated_by_bergamot(tmp_path / "out", TEXTS, tmp_path), greedy) >= least
 
 
 @pytest.mark.skipif(
@@ -92,13 +83,5 @@ def test_argos_translate(
         monkeypatch.setenv(name, str(tmp_path / "home"))
     monkeypatch.setenv("ARGOS_BEAM_SIZE", "1")
     monkeypatch.setenv("ARGOS_COMPUTE_TYPE", "float32")
-    written = translated([sys.executable, "-c", ARGOS, package])
+    written = written_lines([sys.executable, "-c", ARGOS, package], TEXTS)
     assert num_equal(written, greedy) == 200
-
-
-def translated(command: list[str | Path]) -> list[str]:
-    """The lines that a program writes for `TEXTS`."""
-    given = "".join(f"{text}\n" for text in TEXTS).encode()
-    done = subprocess.run([*map(str, command)], input=given, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().splitlines()

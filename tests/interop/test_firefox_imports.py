@@ -132,12 +132,32 @@ def test_a_shortlist_that_is_not_wanted_is_mentioned(
     firefox: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["import", str(firefox), str(tmp_path / "a")]) == 0
-    assert "its shortlist is left out; --shortlist FOLDER makes" in capsys.readouterr().err
+    assert "its shortlist is left out; --shortlist FOLDER converts it" in capsys.readouterr().err
     assert main(["import", str(firefox), str(tmp_path / "b"), "--shortlist", str(tmp_path / "list")]) == 0
     assert "left out" not in capsys.readouterr().err
     again = ["import", str(firefox), str(tmp_path / "c"), "--shortlist", str(tmp_path / "list")]
     assert main(again) == 2
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("other", ["", "lists", ".."])
+def test_a_model_and_its_shortlist_need_folders_apart(
+    other: str, firefox: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "new" / "model"
+    assert main(["import", str(firefox), str(out), "--shortlist", str(out / other)]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--shortlist {out / other}: is the folder of the model {out}, or one is in the other" in line
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_shortlist_that_is_not_wanted_is_not_read(firefox: Path, tmp_path: Path) -> None:
+    (firefox / LISTS).write_bytes(b"damaged")
+    (firefox / "lex.s2t.bin").write_bytes(b"another")
+    assert import_model(firefox, tmp_path / "model").has_shortlist
+    with pytest.raises(ModelError, match="has several shortlists"):
+        import_model(firefox, tmp_path / "again", shortlist=tmp_path / "list")
+    assert not (tmp_path / "again").exists()
 
 
 def test_a_compressed_file_alone_has_no_vocabulary(firefox: Path, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ from tests.interop.test_hostile_imports import (  # noqa: F401 - one is a fixtur
 )
 from tests.packages import require_packages
 
+from allyouneed.interop.marian_shortlist import MAGIC
+
 require_packages("sentencepiece", "yaml")
 
 FIXTURES = Path(__file__).parent / "fixtures" / "marian"
@@ -30,7 +32,6 @@ MODEL, VOCABULARY, LISTS = "model.ende.intgemm.alphas.bin", "vocab.ende.spm", "l
 CONFIG, METADATA = "config.intgemm8bitalpha.yml", "metadata.json"
 NUM_ENTRIES = 88
 HEADER = struct.Struct("<6Q")
-MAGIC = 0xF11A48D5013417F5
 
 
 def items(**changed: Item) -> Spoil:
@@ -210,4 +211,5 @@ def folder(tmp_path: Path) -> Path:
 def test_each_fault_is_one_line(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil, reason = CASES[name]
     spoil(folder)
-    refused(folder, capsys, reason)
+    refused(folder, capsys, reason, "--shortlist", str(folder.parent / "lists"))
+    assert not (folder.parent / "lists").exists()

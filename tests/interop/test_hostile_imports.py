@@ -69,9 +69,9 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert not Path("a-pickle-was-run").exists()
 
 
-def refused(path: Path, capsys: pytest.CaptureFixture[str], reason: str) -> None:
+def refused(path: Path, capsys: pytest.CaptureFixture[str], reason: str, *options: str) -> None:
     """The import of a model fails with one line a fault, which name the reason, and leaves nothing."""
-    assert main(["import", str(path), str(path.parent / "out")]) == 4
+    assert main(["import", str(path), str(path.parent / "out"), *options]) == 4
     said = capsys.readouterr().err.strip().splitlines()
     errors = [line for line in said if "error[E-" in line]
     assert len(errors) == len(said) >= 1, said

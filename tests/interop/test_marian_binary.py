@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from allyouneed.interop.marian_binary import rounded_matrix, write_binary, write_shortlist
+from allyouneed.interop.marian_binary import rounded_matrix, write_binary
+from allyouneed.interop.marian_shortlist import write_shortlist
 
 MATRIX = np.array([[1.0, -2.0, 0.5], [0.25, 0.0, 2.0]], np.float32)
 ROUNDED = [[64, -127, 32], [16, 0, 127]]  # times 63.5; 63.5 and 31.75 become 64 and 32, 15.875 becomes 16

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.interop.foreign_models import SENTENCES
-from tests.interop.marian_form import random_model
+from tests.interop.marian_form import ENTRIES, random_model
 from tests.packages import require_packages
 
 from allyouneed import load_translator
 from allyouneed.cli.program import main
 from allyouneed.data.tokenizer import Tokenizer
+from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.bergamot import activation_factors
 from allyouneed.interop.exporting import export_model
 from allyouneed.interop.from_marian import FACTOR
@@ -22,7 +23,9 @@ from allyouneed.interop.marian_files import read_arrays
 from allyouneed.model.transformer import Transformer
 from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint
+from allyouneed.storage.publish import sha256_of
 from allyouneed.symbols import END
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
 require_packages("sentencepiece", "yaml")
 
@@ -55,6 +58,25 @@ def test_a_model_comes_back_with_the_same_bits(variant: str, to: str, tmp_path: 
         for each in (model, tmp_path / "back")
     ]
     assert written[0] == written[1]
+
+
+@pytest.mark.parametrize("tied", ["all", "target"])
+def test_a_shortlist_comes_back_with_the_same_candidates(tied: str, tmp_path: Path) -> None:
+    model = random_model(tmp_path / "original", tied_embeddings=tied)
+    rows = np.random.default_rng(1).integers(0, ENTRIES, (ENTRIES, 7), np.int32)  # 0 is padding
+    if tied == "all":
+        rows[:, 0] = np.arange(ENTRIES)  # as `allyouneed shortlist` has it: every token may be copied
+    hashes = {name: sha256_of(model / name) for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
+    before = Shortlist(rows, np.arange(20, 40, dtype=np.int32), ENTRIES, hashes)
+    Shortlist.publish(tmp_path / "list", lambda: before, print)
+    export_model(
+        model, "bergamot", tmp_path / "out", {"precision": "float32", "shortlist": tmp_path / "list"}
+    )
+    import_model(tmp_path / "out", tmp_path / "back", shortlist=tmp_path / "list back")
+    after = Shortlist.load(tmp_path / "list back", tmp_path / "back", (ENTRIES, ENTRIES))
+    for token in range(ENTRIES):
+        source = [token, END]
+        assert after.candidates(source).tolist() == before.candidates(source).tolist(), token
 
 
 def test_control_symbols_in_a_text_stay_text(tmp_path: Path) -> None:
@@ -151,10 +173,10 @@ def test_a_folder_of_bergamot_names_its_files(tmp_path: Path) -> None:
         (
             {"d_model": 48},
             ["--to", "bergamot", "--text", "{text}"],
-            "that 64 divides, and model.d_model = 48",
+            "that 64 divides, and model.d_model = 48; export with --precision float32, or train with another",
         ),
         ({"positions": "sinusoidal"}, ["--to", "marian"], "train one with `allyouneed train --for marian`"),
-        ({"norm": "pre"}, ["--to", "marian"], "(model.norm = pre); it can go to ctranslate2, argos"),
+        ({"norm": "pre"}, ["--to", "marian"], "or it can go to ctranslate2, argos"),
         ({"tied_embeddings": "none"}, ["--to", "argos"], "argos: has one vocabulary for both languages"),
     ],
 )
@@ -194,10 +216,27 @@ def test_plan_says_what_can_be_exported(capsys: pytest.CaptureFixture[str]) -> N
         [line] = [each for each in capsys.readouterr().out.splitlines() if "can be exported" in each]
         return line.removeprefix("can be exported to ")
 
-    needs = "(marian, bergamot: train --for marian, prepare --tokenizer sentencepiece)"
-    assert told() == f"ctranslate2, huggingface {needs}"
+    form = "marian, bergamot, web: `allyouneed train --for marian`"
+    words = "`allyouneed prepare --tokenizer sentencepiece`"
+    assert told() == f"ctranslate2, huggingface ({form}, {words})"
     pieces = "--set", "data.tokenizer=sentencepiece"
-    assert told("--for", "marian", *pieces) == "ctranslate2, marian, bergamot, argos"
-    assert told(*pieces, "model.norm=pre") == "ctranslate2, argos"
-    assert told("--set", "model.positions=rotary", "model.norm=pre") == "none"
+    assert told("--for", "marian", *pieces) == "ctranslate2, marian, bergamot, web, argos"
+    assert told("--for", "marian", *pieces, "model.d_ff=96").endswith(
+        "argos (bergamot and web in float32 only)"
+    )
+    assert told(*pieces, "model.norm=pre") == f"ctranslate2, argos ({form})"
+    assert told("--set", "model.positions=rotary", "model.norm=pre") == f"none ({form}, {words})"
     assert told("--preset", "parsing_wsj") == "none"
+
+
+@pytest.mark.parametrize("setting", ["norm = pre", "positions = rotary", "scaled_embeddings = False"])
+def test_a_setting_outside_of_the_form_is_refused(setting: str, capsys: pytest.CaptureFixture[str]) -> None:
+    given = f"model.{setting.replace(' ', '').lower()}"
+    assert main(["plan", "--for", "marian", "--set", given]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert f"--for marian: its models cannot have model.{setting}; leave that out, or --for" in line
+
+
+def test_a_setting_of_the_form_may_be_repeated(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--for", "marian", "--set", "model.norm=post"]) == 0
+    assert "can be exported to ctranslate2 (marian" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from allyouneed.cli.progress import Progress, progress
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import UsageError, UserError, counted, notice
-from allyouneed.interop.export_limits import SETTINGS, exports_line
+from allyouneed.interop.export_limits import exports_line
 
 if TYPE_CHECKING:
     from allyouneed.storage.run_log import Event
@@ -85,7 +85,7 @@ class RunReporter:
         notice(f"{self._run}: {event['parameters']:,} parameters, {' or '.join(ends)} in all")
         if (config := self._run / "config.toml").is_file():
             exports = exports_line(RunConfig.from_toml(config))
-            notice(f"{self._run}: can be exported to {exports}", SETTINGS)
+            notice(f"{self._run}: can be exported to {exports}")
         self._counted, (used, limit) = next(iter(limits.items()))
         unit, self._size = _UNITS[self._counted]
         self._done = int(used / self._size)

@@ -3,9 +3,9 @@
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, make_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -186,22 +186,23 @@ class ConfigurationOptions:
     set_: Annotated[list[str] | None, Parameter(name="--set")] = None
     """Settings as group.key=value that override everything else."""
 
-    def in_settings(self) -> Self:
-        """The same options with the settings that `for_` is short for in its place."""
+    def settings(self) -> list[str]:
+        """The settings that `for_` is short for, and those of `set_`."""
         from allyouneed.interop.export_limits import FORMS
 
         form = {} if self.for_ is None else FORMS[self.for_]
-        settings = [*(f"model.{name}={value}" for name, value in form.items()), *(self.set_ or ())]
-        return replace(self, for_=None, set_=settings or None)
+        return [*(f"model.{name}={value}" for name, value in form.items()), *(self.set_ or ())]
 
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
         """The resulting configuration; `otherwise` replaces the preset if none is named.
 
         Raises:
-            UsageError: A setting is unknown or out of range, or the task is unknown.
+            UsageError: A setting is unknown, out of range or not in the form of `for_`, or the task is
+                unknown.
         """
         from allyouneed.config.fidelity import with_recipe
         from allyouneed.config.presets import preset
+        from allyouneed.interop.export_limits import differences
         from allyouneed.tasks.catalogue import task_named
 
         chosen = otherwise if self.preset is None else preset(self.preset)
@@ -209,8 +210,11 @@ class ConfigurationOptions:
             chosen = with_recipe(self.fidelity, chosen)
         if self.config is not None:
             chosen = chosen.with_toml(self.config)
-        chosen = chosen.with_settings(self.in_settings().set_ or ())
+        chosen = chosen.with_settings(self.settings())
         task_named(chosen.data.task)
+        if self.for_ and (others := differences(self.for_, chosen.model)):
+            named = ", ".join(f"model.{name} = {value}" for name, value in others.items())
+            raise UsageError(f"--for {self.for_}: its models cannot have {named}; leave that out, or --for")
         return chosen
 
 

@@ -1,7 +1,7 @@
-"""Bergamot export: what Firefox's translations load, in float32 or with matrices rounded to int8.
+"""Bergamot export: the files that Firefox Translations load, in float32 or with matrices rounded to int8.
 
-Bergamot multiplies a rounded matrix with activations that it rounds by a factor in the file, which
-`_QuantMultA` ends the name of. The factors are measured here, on text.
+Bergamot multiplies a rounded matrix by activations, which it rounds by a factor in the file; the factor's
+name ends with `_QuantMultA`. The factors are measured here, on text.
 """
 
 from collections import defaultdict
@@ -21,9 +21,11 @@ from allyouneed.errors import DataError, UsageError
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.vocabulary_shortlist import Shortlist
+from allyouneed.interop.export_limits import int8_misfits
 from allyouneed.interop.foreign import Array
 from allyouneed.interop.from_marian import FACTOR
-from allyouneed.interop.marian_binary import LARGEST, write_binary, write_shortlist
+from allyouneed.interop.marian_binary import LARGEST, write_binary
+from allyouneed.interop.marian_shortlist import write_shortlist
 from allyouneed.interop.parity import Ids
 from allyouneed.interop.sentencepiece_files import sentencepiece_models
 from allyouneed.interop.to_marian import EMBEDDINGS, as_yaml, marian_arrays, matrices_of, write_vocabularies
@@ -47,8 +49,6 @@ _SEARCH = {
     **{"cpu-threads": 0, "quiet": True, "quiet-translation": True, "alignment": "soft"},
 }
 """Settings of search, as Firefox has them."""
-_WIDTHS, _ENTRIES = 64, 8
-"""The divisors of widths and vocabularies that Firefox's products of int8 need."""
 
 
 def write(
@@ -73,8 +73,8 @@ def write(
         text: A file of source text, or prepared data, to measure activations on; for int8.
 
     Raises:
-        UsageError: The model has other sub-words than SentencePiece's, int8 lacks a text, or the text has no
-            use.
+        UsageError: The model has other sub-words than SentencePiece's, int8 lacks a text, or a text is given
+            for float32.
         ModelError: The shortlist is of another model.
     """
     data = checkpoint.config.data
@@ -110,17 +110,13 @@ def write(
 
 
 def _require_sizes(config: ModelConfig) -> None:
-    for name in ("d_model", "d_ff"):
-        if (width := getattr(config, name)) % _WIDTHS:
-            raise UsageError(
-                f"bergamot: int8 needs widths that {_WIDTHS} divides, and model.{name} = {width}; "
-                "export with precision float32, or train one with other widths",
-                settings=["precision"],
-            )
-    if (size := config.target_vocab_size) % _ENTRIES:
+    for name, divisor in int8_misfits(config).items():
+        size = getattr(config, name)
+        smaller = f"prepare with vocab_size {size - size % divisor}"
+        remedy = smaller if name == "target_vocab_size" else f"train with another model.{name}"
         raise UsageError(
-            f"bergamot: int8 needs a target vocabulary that {_ENTRIES} divides, and the model has {size:,} "
-            f"entries; export with precision float32, or prepare with vocab_size {size - size % _ENTRIES}",
+            f"bergamot: int8 needs sizes that {divisor} divides, and model.{name} = {size}; export with "
+            f"precision float32, or {remedy}",
             settings=["precision", "vocab_size"],
         )
 

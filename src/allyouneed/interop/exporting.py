@@ -86,10 +86,8 @@ def export_model(
     """
     chosen = FORMATS[to]
     given = {name: value for name, value in (options or {}).items() if value is not None}
-    if unheard := sorted({*given} - chosen.options):
-        raise UsageError(
-            f"{unheard[0]}: has no effect with to {to}; leave it out", settings=[unheard[0], "to"]
-        )
+    for name in sorted({*given} - chosen.options):
+        raise UsageError(f"{name}: has no effect with to {to}; leave it out", settings=[name, "to"])
     require_free(out)
     try:
         importlib.import_module(chosen.package)
@@ -129,11 +127,8 @@ def _require_known_architecture(to: str, config: RunConfig) -> None:
         others = ", ".join(possible_exports(config))
         remedy = f"it can go to {others}" if others else "use it with allyouneed"
         if {*variants} <= {*FORMS["marian"]} and to in ("marian", "bergamot", "web"):
-            remedy = f"train one with `allyouneed train for marian`, or {remedy}"
-        raise ModelError(
-            f"{to}: does not have this variant of the paper's architecture ({named}); {remedy}",
-            settings=["for"],
-        )
+            remedy = f"train one with `allyouneed train --for marian`, or {remedy}"
+        raise ModelError(f"{to}: does not have this variant of the paper's architecture ({named}); {remedy}")
     if not has_plain_heads(model):
         d_k, d_v = model.head_widths
         raise ModelError(

@@ -75,13 +75,15 @@ class Imported:
     source: Tokenizer
     target: Tokenizer
     packages: Sequence[str]
-    """Python packages of its software, with which it is proved, the one that people know first."""
+    """Python packages of its software, with which it is proved, the best-known first."""
     load: Callable[[], Original]
-    """Loads it in its software, if that is installed."""
+    """Loads the model in its software, if that is installed."""
     notices: Sequence[str] = ()
     """Remarks for the user, such as that weights have been rounded before."""
-    shortlist: Shortlist | None = None
-    """Its shortlist, if it has one, without tokenisers."""
+    is_rounded: bool = False
+    """Whether matrices of a model of Marian have been rounded to integers."""
+    shortlist: Callable[[], Shortlist] | None = None
+    """Reads its shortlist, if it has one, without tokenisers; raises ModelError if that is damaged."""
 
 
 def as_float32(array: Array) -> Floats:

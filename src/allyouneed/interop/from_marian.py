@@ -42,8 +42,9 @@ from allyouneed.interop.marian_files import (
     read_arrays,
     read_vocabularies,
     read_yaml,
+    write_archive,
 )
-from allyouneed.interop.marian_shortlist import find_shortlist, read_shortlist
+from allyouneed.interop.marian_shortlist import find_shortlists, read_shortlist
 from allyouneed.interop.packed_models import GZIP, read_gzipped, read_package
 from allyouneed.interop.parity import Ids
 
@@ -123,7 +124,7 @@ def _read(file: Path) -> Imported:
     weights |= _layers(tensors, model)
     tensors.drop("decoder_c_tt", "encoder_c_tt")
     tensors.require_empty()
-    lists = find_shortlist(file.parent)
+    lists, is_shared = find_shortlists(file.parent), files[0] == files[1]
     names = vocabularies.tokenizers[0].names, vocabularies.tokenizers[1].names
     return Imported(
         file,
@@ -135,7 +136,8 @@ def _read(file: Path) -> Imported:
         notices=["its weights are rounded to integers, and are kept so; they are proved as floats"]
         if is_rounded
         else [],
-        shortlist=read_shortlist(lists, vocabularies.orders, is_shared=files[0] == files[1])
+        is_rounded=is_rounded,
+        shortlist=(lambda: read_shortlist(lists, vocabularies.orders, is_shared=is_shared))
         if lists
         else None,
     )
@@ -336,11 +338,7 @@ class RealMarian:
             folder = tempfile.mkdtemp()
             weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
             self._model = Path(folder, "model.npz")
-            contents = {
-                name: np.frombuffer(array, np.int8) if isinstance(array, bytes) else array
-                for name, array in arrays.items()
-            }
-            np.savez(self._model, **contents)  # type: ignore[arg-type]
+            write_archive(self._model, arrays)
         self._source, self._target = names
         self._ids = {name: token for token, name in enumerate(self._target)}
 

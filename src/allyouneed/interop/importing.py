@@ -1,6 +1,7 @@
 """`allyouneed import`: other software's models become ours, and are proved before they are published."""
 
 import importlib.util
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -81,18 +82,22 @@ def import_model(
     Args:
         path: The other software's folder or file.
         out: Folder to create; it must not exist, or be empty.
-        languages: Codes of the source and target language; default: what the model tells.
+        languages: Codes of the source and target language; default: those that the model's files
+            name.
         say: Function that reports the removal of a killed process's unfinished files at `out`.
-        shortlist: Folder to create of the model's shortlist, after the model; default: none.
+        shortlist: Folder to create for the model's shortlist; default: the shortlist is left out.
 
     Raises:
-        UsageError: `out` or `shortlist` is not free, `path` is of no known format, or the model has no
-            shortlist.
+        UsageError: `out` or `shortlist` is not free, one of them is in the other, `path` is of no known
+            format, or the model has no shortlist.
         ModelError: The model is damaged, its architecture is not supported, or it computes something else
             than in its own software.
         LockedError: Another process is creating `out`.
     """
     require_free(out)
+    if shortlist is not None:
+        require_free(shortlist)
+        _require_apart(out, shortlist)
     model = located(path)
     name = _format_of(model)
     imported = FORMATS[name].read(model)
@@ -101,10 +106,9 @@ def import_model(
         source, target = languages
         config = config.replace(data={"source_language": source, "target_language": target})
     units, notices = _units(imported, config)
-    if shortlist is not None:
-        require_free(shortlist)
-        if imported.shortlist is None:
-            raise UsageError(f"{model}: has no shortlist (lex*.bin), so {shortlist} cannot be made")
+    if shortlist is not None and imported.shortlist is None:
+        raise UsageError(f"{model}: has no shortlist (lex*.bin), so {shortlist} cannot be made")
+    learned = imported.shortlist() if shortlist and imported.shortlist else None
     facts = {
         "imported_from": path.name,
         "imported_format": name,
@@ -118,11 +122,22 @@ def import_model(
         lacking = lacking_package(imported)
         engine = build_engine(stored)  # checks the weights
         difference = proved(imported, engine) if lacking is None else None
-    if shortlist and imported.shortlist:
+    if shortlist and learned:
         hashes = {file: sha256_of(out / file) for file in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
-        learned = replace(imported.shortlist, tokenizers=hashes)
-        Shortlist.publish(shortlist, lambda: learned, say)
+        of_model = replace(learned, tokenizers=hashes)
+        Shortlist.publish(shortlist, lambda: of_model, say)
     return Proof(name, difference, lacking, notices, imported.shortlist is not None)
+
+
+def _require_apart(out: Path, shortlist: Path) -> None:
+    """Refuse folders of which one would be in the other, which then could not be published."""
+    places = Path(os.path.realpath(out)), Path(os.path.realpath(shortlist))
+    if places[0].is_relative_to(places[1]) or places[1].is_relative_to(places[0]):
+        raise UsageError(
+            f"shortlist {shortlist}: is the folder of the model {out}, or one is in the other; name a folder "
+            "beside it",
+            settings=["shortlist"],
+        )
 
 
 def _units(imported: Imported, config: RunConfig) -> tuple[Units, Sequence[str]]:

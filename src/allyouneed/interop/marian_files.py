@@ -5,7 +5,7 @@ import os
 import re
 import struct
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,15 @@ def read_archive(path: Path) -> dict[str, Array | bytes]:
     return {**found, CONFIG: arrays[CONFIG].tobytes()} if CONFIG in arrays else found
 
 
+def write_archive(path: Path, arrays: Mapping[str, Array | bytes]) -> None:
+    """Write arrays, and bytes as int8, to a file that `read_archive` reads."""
+    contents: dict[str, Any] = {
+        name: np.frombuffer(array, np.int8) if isinstance(array, bytes) else array
+        for name, array in arrays.items()
+    }
+    np.savez(path, **contents)
+
+
 def _archived_array(content: BytesIO) -> Array:
     """An array in this machine's order of bytes."""
     shape, is_fortran, dtype = _HEADERS[np.lib.format.read_magic(content)](content)
@@ -103,9 +112,10 @@ def _archived_array(content: BytesIO) -> Array:
     )
 
 
-_VERSION = 1
-_FLOAT32 = 0x0404
-_INTEGERS = {0x10001: "<i1", 0x10002: "<i2", 0x4101: "<i1", 0x4102: "<i2"}
+VERSION = 1
+INT8, FLOAT32, INTGEMM8 = 0x0101, 0x0404, 0x4101
+"""Numbers of types in Bergamot's Marian."""
+_INTEGERS = {0x10001: "<i1", 0x10002: "<i2", INTGEMM8: "<i1", 0x4102: "<i2"}
 """Marian's intgemm8 and intgemm16, and those of Bergamot and Firefox, which have other numbers."""
 _EMBEDDINGS = "Wemb"
 _MOST_ITEMS, _MOST_NAME, _MOST_DIMENSIONS = 100_000, 1_000, 8
@@ -114,7 +124,7 @@ _MOST_ITEMS, _MOST_NAME, _MOST_DIMENSIONS = 100_000, 1_000, 8
 def is_binary(path: Path) -> bool:
     """Whether a file begins as Marian's binary files do; raises ModelError if it is too large or none."""
     with open_regular(path, MAX_WEIGHT_BYTES) as file:
-        return file.read(8) == struct.pack("<Q", _VERSION)
+        return file.read(8) == struct.pack("<Q", VERSION)
 
 
 def read_arrays(path: Path) -> tuple[dict[str, Array | bytes], bool]:
@@ -131,7 +141,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Array | bytes], bool]:
 
 def _read(path: Path, file: ByteReader) -> tuple[dict[str, Array | bytes], bool]:
     version, count = file.numbers("QQ")
-    if version != _VERSION or count > _MOST_ITEMS:
+    if version != VERSION or count > _MOST_ITEMS:
         raise ValueError(f"version {version}, {count:,} items")
     items = [file.numbers("QQQQ") for _ in range(count)]  # length of the name, type, dimensions, bytes
     if any(length > _MOST_NAME or rank > _MOST_DIMENSIONS for length, _, rank, _ in items):
@@ -152,9 +162,9 @@ def _read(path: Path, file: ByteReader) -> tuple[dict[str, Array | bytes], bool]
 def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes) -> Array | bytes:
     if name.startswith("special:"):
         return data
-    if kind not in (_FLOAT32, *_INTEGERS):
+    if kind not in (FLOAT32, *_INTEGERS):
         raise ModelError(
-            f"{path}: {name} is of type {kind:#x}, and only float32 ({_FLOAT32:#x}) and intgemm's integers "
+            f"{path}: {name} is of type {kind:#x}, and only float32 ({FLOAT32:#x}) and intgemm's integers "
             "are supported; import the model that it was made from"
         )
     stored = np.dtype(_INTEGERS.get(kind, "<f4"))
@@ -163,7 +173,7 @@ def _array(path: Path, name: str, kind: int, shape: tuple[int, ...], data: bytes
     if min(shape, default=1) < 0 or num_bytes > len(data):
         raise ValueError(f"{name} has less data than its shape {shape}")
     values = np.frombuffer(data, stored, size)
-    if kind == _FLOAT32:
+    if kind == FLOAT32:
         return values.reshape(shape)
     [factor] = struct.unpack_from("<f", data, size * stored.itemsize)
     if not (math.isfinite(factor) and factor > 0) or len(shape) != 2:

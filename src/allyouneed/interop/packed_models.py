@@ -8,6 +8,7 @@ import weakref
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import mkdtemp
 
@@ -63,11 +64,19 @@ def _read_unpacked(path: Path, unpack: Callable[[Path], None], read: Read) -> Im
 
     weakref.finalize(load, shutil.rmtree, root, ignore_errors=True)  # it is read again only by `load`
     unpack(root)
-    try:
+    with _named(root, path):
         imported = read(root)
-    except ModelError as error:  # the user knows the package, not the folder that it was extracted to
+    shortlist = imported.shortlist and _named(root, path)(imported.shortlist)
+    return dataclasses.replace(imported, load=load, shortlist=shortlist)
+
+
+@contextmanager
+def _named(root: Path, path: Path) -> Iterator[None]:
+    """Name the package in errors, which the user knows, not the folder that it was unpacked to."""
+    try:
+        yield
+    except ModelError as error:
         raise ModelError([each.replace(str(root), str(path)) for each in error.messages]) from None
-    return dataclasses.replace(imported, load=load)
 
 
 def _expand(folder: Path, root: Path, compressed: Sequence[Path]) -> None:

@@ -38,8 +38,6 @@ class Agreement:
     """Largest difference between log-probabilities of a token; NaN if the software is not installed."""
     lacking: str = ""
     """Python package of the software, if that is not installed."""
-    notices: Sequence[str] = ()
-    """Remarks for the user."""
 
 
 class Exported(Protocol):

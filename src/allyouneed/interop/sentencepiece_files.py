@@ -28,8 +28,7 @@ def sentencepiece_models(to: str, checkpoint: Checkpoint) -> list[bytes]:
             raise UsageError(
                 f"{to}: reads SentencePiece's sub-words only, and the model has "
                 f"{checkpoint.config.data.tokenizer}, which no SentencePiece model splits alike; train on "
-                "data of `allyouneed prepare tokenizer sentencepiece`, or export to ctranslate2",
-                settings=["tokenizer"],
+                "data of `allyouneed prepare --tokenizer sentencepiece`, or export to ctranslate2"
             )
         found.append(_in_order_of_ids(to, tokenizer))
     return found

@@ -8,7 +8,6 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from allyouneed.interop.foreign import DIFFERENCES, Array, length_exponent, part
 from allyouneed.interop.from_marian import LAYER, RECURRENT, names_of_decoder
 from allyouneed.interop.importing import lacking_package, proved
 from allyouneed.interop.marian_binary import LARGEST
-from allyouneed.interop.marian_files import CONFIG
+from allyouneed.interop.marian_files import CONFIG, write_archive
 from allyouneed.interop.parity import SENTENCES, Agreement
 from allyouneed.interop.sentencepiece_files import sentencepiece_models
 from allyouneed.model.transformer import Transformer
@@ -72,11 +71,7 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
         "vocab.spm",
         directory,
     )
-    arrays: dict[str, Any] = {
-        name: np.frombuffer(array, np.int8) if isinstance(array, bytes) else array
-        for name, array in marian_arrays(model).items()
-    }
-    np.savez(directory / MODEL, **arrays)
+    write_archive(directory / MODEL, marian_arrays(model))
     settings = {"models": [MODEL], "vocabs": names, **search_of(search)}
     (directory / "decoder.yml").write_bytes(as_yaml({"relative-paths": True, **settings}))
     readme = _README.format(
@@ -102,11 +97,10 @@ def prove(folder: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokeniz
             raise ModelError(
                 "the export splits or joins text otherwise than the model; it is not kept, please report it"
             )
-    is_rounded = bool(imported.notices)
     weights = model.state_dict()
     for name, array in imported.weights.items():
         expected = weights[name].numpy() if name in weights else np.zeros_like(array)
-        step = np.abs(expected).max() / LARGEST if is_rounded and array.ndim == 2 else 0
+        step = np.abs(expected).max() / LARGEST if imported.is_rounded and array.ndim == 2 else 0
         if not np.abs(array - expected).max(initial=0) <= _HALF_STEP * step:
             raise ModelError(
                 f"{name} of the export differs from the model's; it is not kept, please report it"
@@ -114,7 +108,7 @@ def prove(folder: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokeniz
     if lacking := lacking_package(imported):
         return Agreement(math.nan, lacking)
     stored = StoredModel(imported.config.model, imported.weights, imported.file)
-    return Agreement(proved(imported, build_engine(stored if is_rounded else model)))
+    return Agreement(proved(imported, build_engine(stored if imported.is_rounded else model)))
 
 
 def write_vocabularies(models: Mapping[str, bytes], shared: str, directory: Path) -> list[str]:
@@ -194,10 +188,10 @@ def _part(weights: Mapping[str, Array], ours: str, prefix: str, theirs: Sequence
     biases = np.zeros(len(weight), np.float32) if bias is None else bias
     parts = zip(theirs, np.split(weight, len(theirs)), np.split(biases, len(theirs)), strict=True)
     found: dict[str, Array] = {}
-    for name, rows, of_rows in parts:
+    for name, rows, bias_rows in parts:
         found[prefix + name.format("W")] = np.ascontiguousarray(rows.T)
         if [name] != RECURRENT["self_attention.candidate"]:
-            found[prefix + name.format("b")] = of_rows[None]
+            found[prefix + name.format("b")] = bias_rows[None]
     return found
 
 

@@ -31,9 +31,10 @@ def export(
     ```
 
     The folder holds the weights, the tokenisers and a README.md that shows how to use them. It is created
-    only if the other software computes the same log-probabilities as the model, on random tokens and on
-    translations of sentences. Exports to Marian and Bergamot are read back bit by bit, and compared with
-    Marian if pymarian is installed; the last line says whether it was.
+    only if it agrees with the model. CTranslate2 (also for Argos Translate) and transformers must compute the
+    same log-probabilities, on random tokens and on translations of sentences. Exports to Marian, Bergamot and
+    the web are read back: weights in float32 must have the same bits, and those in int8 may differ by half a
+    step. They are also run in Marian if pymarian is installed; the last line says whether they were.
 
     Args:
         model: A run, a checkpoint in it, or a model folder.
@@ -45,7 +46,7 @@ def export(
             (requires `allyouneed[argos]`). docs/interop.md says which models each can hold; `train --for
             marian` trains one for Marian, Firefox and the web.
         languages: Codes of the source and target language, such as en-de, for `argos`, `bergamot` and `web`;
-            by default what the model tells.
+            default: those that the model records.
         precision: Precision of the matrices for `bergamot` and `web`; by default int8, which Firefox needs.
         text: Source text, or prepared data, whose validation text is taken, to measure the range of
             activations on; int8 of `bergamot` and `web` needs it.

@@ -40,10 +40,11 @@ def import_(
 
     Args:
         model: A folder or file of the other software, on this disk; docs/interop.md lists the formats. Of a
-            folder of Hugging Face's cache (models--ORG--NAME), the snapshot that refs/main names.
+            folder of Hugging Face's cache (models--ORG--NAME), the snapshot that refs/main names is read.
         out: The model folder to make.
-        languages: Codes of the source and target language, such as en-de; by default what the model tells.
-        shortlist: The folder to make of the shortlist that the model brings, as Firefox's do.
+        languages: Codes of the source and target language, such as en-de; default: those that the model's
+            files name.
+        shortlist: Folder for the model's shortlist, which Firefox's models have, in our format.
     """
     pair = language_pair(languages)
     _require_on_disk(model)
@@ -53,7 +54,7 @@ def import_(
     for line in proof.notices:
         notice(f"{model}: {line}")
     if proof.has_shortlist and shortlist is None:
-        notice(f"{model}: its shortlist is left out; --shortlist FOLDER makes one of ours of it")
+        notice(f"{model}: its shortlist is left out; --shortlist FOLDER converts it")
     if proof.difference is None:
         print(f"{out}: {model} ({proof.format}); not proved, as {proof.lacking} is not installed")
     else:

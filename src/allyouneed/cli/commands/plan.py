@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 from allyouneed.cli.shared_options import AtLeastOne, ConfigurationOptions, Positive, between
-from allyouneed.errors import UsageError, in_flags
+from allyouneed.errors import UsageError
 from allyouneed.explorer.text_tables import figure, megabytes
 from allyouneed.symbols import MAX_ENTRIES
 
@@ -84,7 +84,7 @@ def _as_json(found: "Cost", length: int, tflops: float | None) -> dict[str, Any]
 
 def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | None) -> Iterator[str]:
     from allyouneed.cost.estimate import NUM_P100, P100_TFLOPS
-    from allyouneed.interop.export_limits import SETTINGS, exports_line
+    from allyouneed.interop.export_limits import exports_line
 
     model, training, memory = config.model, config.training, found.memory
     yield figure("parameters", f"{found.parameters:,}")
@@ -123,7 +123,7 @@ def _as_text(config: "RunConfig", found: "Cost", length: int, tflops: float | No
     yield figure("  a checkpoint", megabytes(found.checkpoint_bytes), f"{training.keep_checkpoints} are kept")
     yield figure("  a state to resume", megabytes(found.state_bytes), "2 are kept")
     yield ""
-    yield in_flags(f"can be exported to {exports_line(config)}", SETTINGS)
+    yield f"can be exported to {exports_line(config)}"
     yield f"what departs from the paper's {found.nearest}"
     for deviation in found.deviations:
         of_paper = "-" if deviation.paper is None else deviation.paper

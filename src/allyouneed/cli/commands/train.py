@@ -118,8 +118,8 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
-def _in_settings(options: ConfigurationOptions, data: Path) -> ConfigurationOptions:
-    """The options without `--for`; raises UsageError if that software has other sub-words than the data."""
+def _require_sub_words(options: ConfigurationOptions, data: Path) -> None:
+    """Raise UsageError if the software of `--for` has other sub-words than the data."""
     from allyouneed.interop.export_limits import SUB_WORDS
     from allyouneed.preparation.prepared_data import PreparedData
 
@@ -128,7 +128,6 @@ def _in_settings(options: ConfigurationOptions, data: Path) -> ConfigurationOpti
             f"--for {options.for_}: reads SentencePiece's sub-words, and {data} has {found}; prepare it with "
             f"--tokenizer {SUB_WORDS}"
         )
-    return options.in_settings()
 
 
 def _notice_end(run: Path) -> None:
@@ -182,7 +181,7 @@ def _chosen(
     from allyouneed.config.run import RunConfig
     from allyouneed.runs.budgeting import Budget
 
-    options = _in_settings(options, data)
+    _require_sub_words(options, data)
     recorded, settings = run / "config.toml", length.settings()
     if precision is not None:
         settings.append(f'training.precision="{precision}"')
@@ -195,7 +194,7 @@ def _chosen(
         return given
     if length.budget is not None:
         has_model = (options.preset, options.config, continuation.init_from) != (None, None, None)
-        chosen = [*(options.set_ or ()), *settings]
+        chosen = [*options.settings(), *settings]
         return Budget(length.budget, given if has_model else None, chosen, **vars(monolingual))
     sets_warm_up = options.config or any("warmup_steps" in each for each in options.set_ or ())
     return given if given is None or sets_warm_up else length.fitted(given)
