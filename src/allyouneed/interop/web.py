@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import yaml
 
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
 from allyouneed.interop import bergamot, to_marian
 from allyouneed.interop.parity import Agreement
@@ -101,9 +102,9 @@ def write(
     (directory / "README.md").write_bytes(readme.encode())
 
 
-def prove(folder: Path, *known: object) -> Agreement:
-    """The comparison with Marian; see `to_marian.prove`."""
-    return to_marian.prove(folder / _MODEL, *known)
+def prove(folder: Path, model: Transformer, tokenizers: tuple[Tokenizer, Tokenizer]) -> Agreement:
+    """Compare the model of a folder; see `to_marian.prove`."""
+    return to_marian.prove(folder / _MODEL, model, tokenizers)
 
 
 def _worker(engine: Path | None) -> Path:
