@@ -40,7 +40,7 @@ _README: Final = """\
 Made by `allyouneed export`. Put this folder on any web server, whole. Over HTTPS, a browser that has opened
 the page once opens it without a network, too. To try it here:
 
-    python3 -m http.server --bind 127.0.0.1
+    python3 -m http.server 8000
 
 and open http://127.0.0.1:8000. `engine/` is from the npm package {package} {version} (MPL 2.0).
 """
