@@ -37,7 +37,7 @@ check: $(READY)
 	$(BIN)/pytest tests/test_architecture.py
 
 bench: $(READY) # those that need no arguments; some need ALLYOUNEED_DATA
-	for benchmark in $(filter-out %/extrapolation_corpus.py %/serving_clients.py %/serving_ctranslate2.py %/startup.py \
+	for benchmark in $(filter-out %/extrapolation_corpus.py %/kept_terms.py %/serving_clients.py %/serving_ctranslate2.py %/startup.py \
 			%/wmt14_dry_run.py, \
 			$(wildcard benchmarks/*.py)); do $(BIN)/python "$$benchmark" || exit 1; done
 

@@ -39,6 +39,6 @@ def test_words_that_a_text_has_twice_are_left_out() -> None:
 
 def test_the_same_pairs_teach_the_same_and_too_few_nothing() -> None:
     first, second = (WordTranslations.learn(pairs()) for _ in range(2))
-    assert first._translations == second._translations
+    assert first.translations == second.translations
     assert len(WordTranslations.learn(pairs(1))) == 0
     assert len(WordTranslations.learn([])) == 0

@@ -37,15 +37,15 @@ class WordTranslations:
     """
 
     def __init__(self, translations: Mapping[str, frozenset[str]]) -> None:
-        self._translations = translations
+        self.translations = translations
 
     def __len__(self) -> int:
-        return len(self._translations)
+        return len(self.translations)
 
     @cached_property
     def targets(self) -> Sequence[str]:
         """All words of the target, sorted."""
-        return sorted({word for words in self._translations.values() for word in words})
+        return sorted({word for words in self.translations.values() for word in words})
 
     @classmethod
     def learn(cls, pairs: Iterable[Pair]) -> "WordTranslations":
@@ -66,7 +66,7 @@ class WordTranslations:
         written = _once(target)
         found = list[tuple[Span, Span]]()
         for word, span in _once(source.lower()).items() if len(source.lower()) == len(source) else ():
-            known = self._translations.get(word, frozenset()) & written.keys()
+            known = self.translations.get(word, frozenset()) & written.keys()
             if len(known) == 1:
                 found.append((span, written[next(iter(known))]))
         taken = Counter(there for _, there in found)
