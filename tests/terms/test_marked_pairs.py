@@ -46,7 +46,7 @@ def test_pairs_are_as_they_are_unless_asked_for(files: CorpusFiles) -> None:
     marked, plain = MarkedPairs.of(files, BOTH), [*files.read(CleaningReport())]
     found = [*marked.read(CleaningReport())]
     same = [one == other for one, other in zip(found, plain, strict=True)]
-    assert 0.65 < sum(same) / len(same) < 0.8  # nine tenths of four fifths
+    assert 0.5 < sum(same) / len(same) < 0.75  # four fifths of four fifths
     assert all(without_marks(*one[:2]) == is_same for one, is_same in zip(found, same, strict=True))
 
 
@@ -70,27 +70,25 @@ def test_placeholders_stand_for_words_that_translate_each_other(files: CorpusFil
             here, there = ([word.strip(".") for word in side].index(symbol) for side in places)
             read, written = plain.source.split()[here], plain.target.split()[there]
             assert LEXICON[read.strip(".").lower()] == written.strip(".")
-    assert report.notes["pairs have placeholders"] == number > 50
+    assert report.notes["pairs have placeholders"] == number > 100
 
 
 def test_annotations_are_what_the_target_has(files: CorpusFiles) -> None:
-    report, number, longer, exchanged = CleaningReport(), 0, 0, 0
+    report, number, longer = CleaningReport(), 0, 0
     marked = MarkedPairs.of(files, BOTH.replace(placeholders=False))
     for pair, plain in zip(marked.read(report), files.read(CleaningReport()), strict=True):
         found = ANNOTATED.findall(pair.source)
         number += bool(found)
+        assert pair.target == plain.target
         assert re.sub(r" ⟪ [^⟫]+ ⟫", "", pair.source) == plain.source
-        assert len(pair.target.split()) >= len(plain.target.split()) - len(found)
-        assert found or pair.target == plain.target
         for read, written in found:
-            assert written in pair.target
-            translation = " ".join(LEXICON[each.lower()] for each in read.split()[-len(written.split()) :])
             longer += " " in written
-            exchanged += translation != written
-            assert {*written.split()} <= {*LEXICON.values()}
+            assert written in pair.target
+            assert (
+                " ".join(LEXICON[each.lower()] for each in read.split()[-len(written.split()) :]) == written
+            )
     assert report.notes["pairs have annotated terms"] == number > 100
     assert longer
-    assert 0.25 < exchanged / number < 1.25  # two words in a pair, of which about half are exchanged
 
 
 def test_a_text_is_annotated_as_in_training() -> None:

@@ -5,7 +5,6 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
@@ -41,11 +40,6 @@ class WordTranslations:
 
     def __len__(self) -> int:
         return len(self.translations)
-
-    @cached_property
-    def targets(self) -> Sequence[str]:
-        """All words of the target, sorted."""
-        return sorted({word for words in self.translations.values() for word in words})
 
     @classmethod
     def learn(cls, pairs: Iterable[Pair]) -> "WordTranslations":

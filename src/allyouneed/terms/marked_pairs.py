@@ -28,11 +28,8 @@ from allyouneed.terms.spans import Spans
 PLACEHOLDERS: Final = ("◰", "◱", "◲", "◳", "◴", "◵", "◶", "◷")
 """Symbols that stand for spans; a single sign each, which hardly any text has."""
 _BEGIN, _END = "⟪", "⟫"
-_SHARE_OF_PLACEHOLDERS, _SHARE_OF_TERMS = 0.1, 0.2
-"""Shares of the pairs with placeholders, and with annotated terms."""
-_SHARE_OF_EXCHANGED: Final = 0.5
-"""Share of the annotated words whose translation is exchanged for a random one, in the target, too; otherwise
-a model learns to ignore annotations, as they say what it would write anyway."""
+_SHARE: Final = 0.2
+"""Share of the pairs with placeholders, and of those with annotated terms."""
 _MOST_WORDS: Final = 3
 """Most words of a pair that are replaced, and most that are annotated."""
 _SHARE_OF_LONGER: Final = 0.3
@@ -106,8 +103,8 @@ class MarkedPairs:
 
     def _marked(self, pair: Pair, report: CleaningReport) -> Pair:
         draw = random.Random(f"{pair.source}\t{pair.target}")
-        has_placeholders = draw.random() < _SHARE_OF_PLACEHOLDERS and self.placeholders
-        has_terms = draw.random() < _SHARE_OF_TERMS and self.annotate_terms
+        has_placeholders = draw.random() < _SHARE and self.placeholders
+        has_terms = draw.random() < _SHARE and self.annotate_terms
         if not (has_placeholders or has_terms) or not {*PLACEHOLDERS, _BEGIN}.isdisjoint(pair.source):
             return pair
         found = [[span[:2] for span in self._spans.find(text)] for text in (pair.source, pair.target)]
@@ -126,19 +123,10 @@ class MarkedPairs:
         report.notes["pairs have placeholders"] += bool(replaced)
         report.notes["pairs have annotated terms"] += bool(terms)
         symbols = dict(zip(replaced, draw.sample(PLACEHOLDERS, len(replaced)), strict=True))
-        written = {there: symbol for (_, there), symbol in symbols.items()}
-        for _, there in terms:
-            written[there] = self._exchanged(pair.target[slice(*there)], draw)
-        annotations = {here[1]: written[there] for here, there in terms}
+        annotations = {here[1]: pair.target[slice(*there)] for here, there in terms}
         source = _rewritten(pair.source, {here: symbol for (here, _), symbol in symbols.items()}, annotations)
-        return pair._replace(source=source, target=_rewritten(pair.target, written, {}))
-
-    def _exchanged(self, word: str, draw: random.Random) -> str:
-        """A word or, in half of the cases, another one that is capitalised like it."""
-        if draw.random() >= _SHARE_OF_EXCHANGED:
-            return word
-        other = draw.choice(self._words.targets)
-        return other if other[0].isupper() == word[0].isupper() else word
+        target = _rewritten(pair.target, {there: symbol for (_, there), symbol in symbols.items()}, {})
+        return pair._replace(source=source, target=target)
 
 
 def require_symbols(units: Units, data: DataConfig) -> None:

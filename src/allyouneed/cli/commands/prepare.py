@@ -52,7 +52,7 @@ class DataOptions:
     """Probability, such as 0.1, that a merge of `bpe` is left out in training text, so that a word is
     segmented in several ways; best with several copies of each pair, as of `--weights 8`."""
     placeholders: bool = False
-    """Put symbols in place of words in a tenth of the training pairs, so that the model learns to keep the
+    """Put symbols in place of words in a fifth of the training pairs, so that the model learns to keep the
     spans of `translate --keep` in their places."""
     annotate_terms: bool = False
     """Write translations after words in a fifth of the training sources, so that the model learns to use the
