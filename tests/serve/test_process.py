@@ -148,6 +148,7 @@ def options(model: Path, token: Path) -> dict[str, list[str]]:
     return {
         **{
             "direction": [f"en-de={model}"],
+            "languages": ["de", "fr"],
             "host": ["0.0.0.0"],
             "port": ["8123"],
             "token-file": [str(token)],
@@ -200,8 +201,8 @@ def test_every_option_reaches_the_server(
     token = write_token(tmp_path / "token", b"abc\n")
     given = options(toy_model, token)
     names = {each.name for each in app["serve"].assemble_argument_collection() if each.show}
-    others = {"MODELS", "--config", "--languages"}  # the last is refused for a model of one direction
-    assert {f"--{name}" for name in given} | others == names
+    assert {f"--{name}" for name in given} | {"MODELS", "--config"} == names
+    del given["languages"]  # which are refused here; see below
     code, _, said = run_command("serve", *place(given, tmp_path, monkeypatch))
     assert code == 0, said
     [(models, made, settings, log_format)] = started
@@ -226,6 +227,27 @@ def test_every_option_reaches_the_server(
     )
     assert made == DecodingThreads(15, 16, "cpu")
     assert log_format == "json"
+
+
+@pytest.mark.parametrize(
+    "place", [on_the_command_line, in_a_file, in_variables], ids=lambda each: each.__name__
+)
+def test_the_languages_of_a_model_of_any_two_reach_the_server(
+    run_command: Callable[..., tuple[int, bytes, str]],
+    told_both_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Callable[[dict[str, list[str]], Path, pytest.MonkeyPatch], list[str]],
+) -> None:
+    """The server itself is not started."""
+    started: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("allyouneed.serve.process.run", lambda *given: started.append(given))
+    given = {"languages": ["de", "fr"], "insecure": ["true"], "keep": ["true"], "files": ["true"]}
+    words = place(given, tmp_path, monkeypatch)
+    code, _, said = run_command("serve", told_both_model, *words)
+    assert code == 0, said
+    [([model], *_)] = started
+    assert model.languages == ("de", "fr")
 
 
 def status_with(running: Program, token: str | None) -> int:

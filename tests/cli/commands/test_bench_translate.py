@@ -91,7 +91,11 @@ def test_the_options_name_shapes_and_all_peers() -> None:
         (["model"], 2, "name a file with --source"),
         (["--shape", "base", "--source", "{tmp}/notes"], 2, "--source: read for models, without --lengths,"),
         (["{tmp}/m", "--lengths", "--reference", "{tmp}/notes"], 2, "--reference: read for models, without"),
-        (["--shape", "huge"], 2, 'Invalid value "huge" for --shape. Choose from: "small", "base", "opus", '),
+        (
+            ["--shape", "huge"],
+            2,
+            'Invalid value "huge" for --shape. Choose from: "small", "base", "opus", "nllb".',
+        ),
         (["--shape", "base", "--against", "fairseq"], 2, 'Invalid value "fairseq" for --against.'),
         (["--shape", "base", "--rounds", "0"], 2, 'Invalid value "0" for --rounds. Must be >= 1.'),
         (["--shape", "base", "--out", "{tmp}/notes"], 2, "notes: is not a result file of bench"),
