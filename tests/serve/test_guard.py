@@ -95,6 +95,24 @@ def test_addresses_that_are_quiet_are_forgotten(clock: list[float], monkeypatch:
     assert len(limits._paid_until) <= 11
 
 
+def test_the_state_of_a_document_is_told_however_busy_the_server_is(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise Refusal(429, "busy", "the server is busy")
+
+    monkeypatch.setattr(service._admission, "require_room", refuse)
+    app = create_app(service, SETTINGS)
+
+    async def ask(path: str) -> int:
+        transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.post(path, data={"document_key": "none"})).status_code
+
+    assert asyncio.run(ask("/v2/translate")) == 429
+    assert asyncio.run(ask("/v2/document/none")) == asyncio.run(ask("/v2/document/none/result")) == 404
+
+
 def test_clients_of_a_trusted_proxy_are_counted_one_by_one(service: Service, clock: list[float]) -> None:
     """The proxy appends the address of its client to what that has claimed."""
     settings = replace(SETTINGS, requests_per_second=1, trusted_proxies=("172.16.0.0/12",))

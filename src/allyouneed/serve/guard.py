@@ -154,6 +154,7 @@ class Guard:
         )
         paths = frozenset[str]().union(*(each.file_paths for each in protocols))
         self._file_paths = paths if settings.files else frozenset[str]()
+        self._light_paths = tuple(path for each in protocols for path in each.light_paths)
         self._num_files = 0
         """Number of files that are being received."""
         self._token_schemes = {each.name: each.token_scheme for each in protocols}
@@ -183,7 +184,8 @@ class Guard:
             self._require_token(scope, headers, body)
             if self._is_stopping() and scope["path"] not in _STAYING_PATHS:
                 raise _stopping()
-            if scope["type"] == "http" and scope["method"] == "POST":
+            is_post = scope["type"] == "http" and scope["method"] == "POST"
+            if is_post and not scope["path"].startswith(self._light_paths):
                 self._require_room()
         except Refusal as refusal:
             await self._refuse(refusal, scope, receive, sending)

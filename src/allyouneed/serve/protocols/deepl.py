@@ -233,6 +233,7 @@ PROTOCOL: Final = Protocol(
     error_response,
     error_paths=("/v2", "/v3"),
     file_paths=frozenset({"/v2/document"}),
+    light_paths=("/v2/document/",),
     token_scheme="DeepL-Auth-Key",
 )
 

@@ -37,6 +37,8 @@ class Protocol:
     """Paths that need no token, and beginnings of such paths, which end in a slash."""
     file_paths: frozenset[str] = frozenset()
     """Paths that files are sent to."""
+    light_paths: tuple[str, ...] = ()
+    """Beginnings of paths that need no model; they are answered however busy the server is."""
     token_scheme: str = "Bearer"
     """Scheme of the Authorization header with the token."""
     token_fields: Mapping[tuple[str, str], str] = field(default_factory=dict)
