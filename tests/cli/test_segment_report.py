@@ -20,7 +20,7 @@ def test_a_lost_term_makes_the_exit_code_that_of_failed_lines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     parts = [KeptPart("{x}", "span", "inserted"), KeptPart("moon", "term", "suggested")]
-    with SegmentReport.appended_to(tmp_path / "report") as report:
+    with SegmentReport.appended_to(tmp_path / "report", []) as report:
         report.record("sun {x} moon", Translation("Sonne {x}", -1.0, kept=parts), 1)
         assert report.exit_code() == 0
         report.record("moon", Translation("x", -1.0, kept=[KeptPart("moon", "term", "lost")]), 2)
@@ -70,11 +70,23 @@ def test_tags_that_were_moved_or_are_empty_now_are_named(
     assert sorted(tags["emptied"]) == empty
 
 
-def test_the_output_is_not_the_report(run_command: RunCommand, toy_model: Path, tmp_path: Path) -> None:
-    same = "--report", tmp_path / "out", "--resume-output", tmp_path / "out"
-    code, _, err = run_command("translate", toy_model, *same, stdin=b"sun\n")
-    assert (code, err.count("\n")) == (2, 1)
-    assert "--report: is the file of --resume-output" in err
+def test_no_other_file_is_the_report(run_command: RunCommand, toy_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.json").write_bytes(content := b'{"a": "sun"}')
+    (tmp_path / "terms").write_bytes(b"moon\tZebra\n")
+    files = tmp_path / "in.json", tmp_path / "out.json"
+    for words, same in [
+        (["--resume-output", tmp_path / "out"], "out"),
+        (["--glossary", tmp_path / "terms"], "terms"),
+        (files, "in.json"),
+        (files, "out.json"),
+    ]:
+        code, _, err = run_command(
+            "translate", toy_model, *words, "--report", tmp_path / same, stdin=b"sun\n"
+        )
+        assert (code, err.count("\n")) == (2, 1)
+        assert f"--report: {tmp_path / same} is read or written as another file" in err
+    assert (tmp_path / "in.json").read_bytes() == content
+    assert {each.name for each in tmp_path.iterdir()} == {"in.json", "terms"}
 
 
 def test_the_texts_of_a_file_are_reported(run_command: RunCommand, toy_model: Path, tmp_path: Path) -> None:

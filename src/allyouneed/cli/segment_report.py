@@ -2,12 +2,12 @@
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from allyouneed.errors import SOME_FAILED_EXIT_CODE, notice
+from allyouneed.errors import SOME_FAILED_EXIT_CODE, UsageError, notice
 from allyouneed.storage.publish import disk_errors, require_file
 from allyouneed.tasks.requests import Id
 
@@ -28,11 +28,13 @@ class SegmentReport:
 
     @classmethod
     @contextlib.contextmanager
-    def appended_to(cls, path: Path | None) -> Iterator[Self]:
-        """Open a report, if there is to be one."""
+    def appended_to(cls, path: Path | None, others: Iterable[Path | None]) -> Iterator[Self]:
+        """Open a report, if there is to be one, which is none of the other files that are read or written."""
         if path is None:
             yield cls(None)
             return
+        if path.resolve() in {each.resolve() for each in others if each}:
+            raise UsageError(f"--report: {path} is read or written as another file; name a new one")
         require_file(path)
         with disk_errors(path), path.open("ab") as file:
             yield cls(file, path)

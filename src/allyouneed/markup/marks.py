@@ -19,7 +19,7 @@ Links = Sequence[tuple[int, int, int, int]]
 _LEAST_SHARE: Final = 0.5
 """Share of a word's links that it needs to count for a mark, not against it."""
 _NO_SPACE_BEFORE: Final = " .,;:!?)\u2026"
-"""What no space is written before; the empty text is part of it."""
+"""The characters before which no space is written; the end of a text counts as one of them."""
 
 
 @dataclass(slots=True)
@@ -40,7 +40,7 @@ class Mark:
 
 
 class MarkFates(NamedTuple):
-    """What became of the marks of a text."""
+    """The fates of the marks of a text in its translation."""
 
     num: int
     """Number of marks."""
@@ -79,7 +79,7 @@ class MarkedText:
         return self._writer(text, links, escape).written()
 
     def fates(self, text: str, links: Links | None) -> MarkFates:
-        """What becomes of the marks in `translated`."""
+        """The fates of the marks in the translation that `translated` returns."""
         return self._writer(text, links, str).fates
 
     def _writer(self, text: str, links: Links | None, escape: Callable[[str], str]) -> "_Writer":

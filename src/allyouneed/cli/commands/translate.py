@@ -228,7 +228,7 @@ def translate(
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
     if not (files or lines.markup):
         return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
-    with SegmentReport.appended_to(kept.report) as report:
+    with SegmentReport.appended_to(kept.report, [*(files or ()), *kept.files]) as report:
         keeping = _keeping(translator, kept, engine, shortlist)
         if not files:
             return translate_document(keeping, str(lines.markup), lines.attributes, asked, report)
@@ -273,10 +273,10 @@ def _translate_lines(
     _require_possible(stream, lines.target_prefix, shortlist)
     with contextlib.ExitStack() as stack:
         request = partial(_request, [*models, shortlist], lines, kept, asked, computing)
-        if kept.report and lines.resume_output and kept.report.resolve() == lines.resume_output.resolve():
-            raise UsageError("--report: is the file of --resume-output; name another one")
+        report = stack.enter_context(
+            SegmentReport.appended_to(kept.report, [lines.resume_output, *kept.files])
+        )
         output = stack.enter_context(_output(lines, request))
-        report = stack.enter_context(SegmentReport.appended_to(kept.report))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
         in_one, unkept = engine == "ray" or lines.parts is not None, kept.unkept()
