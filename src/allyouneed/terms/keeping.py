@@ -276,8 +276,9 @@ class KeepingTranslator:
     def __init__(self, translator: Translator, kept: Kept) -> None:
         if kept.only_suggests and not translator.config.data.annotate_terms:
             raise UsageError(
-                "suggest_terms: this model has not learned terms from data with annotate_terms; leave it out",
-                settings=["suggest_terms"],
+                "suggest_terms: this model has not learned to use suggestions, as prepare annotate_terms "
+                "teaches it; leave it out",
+                settings=["suggest_terms", "annotate_terms"],
             )
         self._translator, self._kept = translator, kept
         self._aligns = translator.engine.aligns

@@ -76,7 +76,8 @@ class DataOptions:
         for task in TASKS.values():
             if task.name != defaults.task and task.data_settings & given.keys():
                 names = sorted(task.data_settings, reverse=True)
-                options = " and ".join(f"--{name.replace('_', '-')}" for name in names)
+                *others, last = (f"--{name.replace('_', '-')}" for name in names)
+                options = " and ".join([", ".join(others), last] if others else [last])
                 are, them = ("are", "them") if len(names) > 1 else ("is", "it")
                 raise UsageError(
                     f"{options} {are} for {task.name}; add --task {task.name}, or leave {them} out"
