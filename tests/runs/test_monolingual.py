@@ -18,7 +18,7 @@ from allyouneed.data.directed_pairs import ReadingOrder
 from allyouneed.data.monolingual_text import MonolingualText
 from allyouneed.errors import UserError
 from allyouneed.preparation.derived_data import TAG
-from allyouneed.runs import budgeting, monolingual, synthetic_pairs
+from allyouneed.runs import budgeting, monolingual, row_file
 from allyouneed.runs.monolingual import phases
 from allyouneed.runs.starting import train_phase
 from allyouneed.storage.publish import lock_output
@@ -47,7 +47,7 @@ def quick() -> Iterator[None]:
     """Short measurements, and chunks of few lines."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(budgeting, "_MEASURED_SHARE", 1e-9)
-        patch.setattr(synthetic_pairs, "_LINES_AT_ONCE", 8)
+        patch.setattr(row_file, "_LINES_AT_ONCE", 8)
         yield
 
 

@@ -9,7 +9,7 @@ from tests.conftest import TOY_WORDS
 
 from allyouneed import PreparedData, Translator, load_translator
 from allyouneed.data.monolingual_text import MonolingualText
-from allyouneed.runs import synthetic_pairs
+from allyouneed.runs import row_file
 from allyouneed.runs.synthetic_pairs import SyntheticPairs
 
 LINES = [f"{word} {TOY_WORDS[number - 1]}" for number, word in enumerate(TOY_WORDS)]
@@ -54,7 +54,7 @@ def test_each_line_has_the_translation_that_the_model_has_learned(
 def test_what_is_there_is_not_translated_again_and_a_torn_row_is(
     pairs: SyntheticPairs, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(synthetic_pairs, "_LINES_AT_ONCE", 5)
+    monkeypatch.setattr(row_file, "_LINES_AT_ONCE", 5)
     pairs.write(translator, 100, Progress())
     whole = pairs.file.read_bytes()
     for end, left in ((len(whole) - 3, [1, 1]), (len(whole), [0]), (0, [12, 5, 5, 2])):

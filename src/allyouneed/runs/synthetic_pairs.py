@@ -1,24 +1,24 @@
 """Pairs of a text and a model's translations of it, in a file that another process can go on with."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
-from allyouneed.data.lines import encode_lines, read_lines
+from allyouneed.data.lines import read_lines
 from allyouneed.data.monolingual_text import MonolingualText
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
 from allyouneed.preparation.prepared_data import PreparedData
-from allyouneed.storage.publish import disk_errors, lock_output
+from allyouneed.runs.row_file import RowFile
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.translator import Translator
 
-_MEASURED_LINES, _LINES_AT_ONCE, _COMPARED_LINES = 256, 2_048, 1_000
+_MEASURED_LINES, _COMPARED_LINES = 256, 1_000
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,13 @@ class SyntheticPairs:
             DataError: The text has changed since the file was begun.
             LockedError: Another process is writing the file.
         """
-        lines = self._fitting(self.text.first(number))
-        with disk_errors(self.file), self.file.open("a+b") as pairs:
-            lock_output(pairs.fileno(), self.file)
-            num_done = self._num_done(pairs, lines)
-            with watch(len(lines) - num_done) as advance:
-                for start in range(num_done, len(lines), _LINES_AT_ONCE):
-                    chunk = lines[start : start + _LINES_AT_ONCE]
-                    columns = [chunk, _translations(translator, chunk)]
-                    rows = zip(*columns[:: -1 if self.side == "target" else 1], strict=True)
-                    pairs.write(encode_lines(["\t".join(row) for row in rows]))
-                    pairs.flush()
-                    advance(len(chunk))
+        lines, is_target = self._fitting(self.text.first(number)), self.side == "target"
+
+        def make_rows(part: slice) -> Iterator[tuple[str, ...]]:
+            columns = lines[part], _translations(translator, lines[part])
+            return zip(*columns[:: -1 if is_target else 1], strict=True)
+
+        RowFile(self.file, int(is_target), self.text.file).complete(lines, make_rows, watch)
         return len(lines)
 
     def _fitting(self, lines: list[str]) -> list[str]:
@@ -95,18 +90,6 @@ class SyntheticPairs:
         assert isinstance(tokenizer, Tokenizer)
         is_short = tokenizer.encode_corpus(lines).lengths < self.prepared.config.max_tokens
         return [line for line, fits in zip(lines, is_short.tolist(), strict=True) if fits]
-
-    def _num_done(self, pairs: BinaryIO, lines: Sequence[str]) -> int:
-        """The number of complete rows, which are of these lines; a torn one is removed."""
-        pairs.seek(0)
-        whole, end, _ = pairs.read().rpartition(b"\n")
-        pairs.truncate(len(whole + end))
-        rows = [row.split("\t") for row in whole.decode(errors="replace").split("\n")] if end else []
-        if [row[self.side == "target" :][:1] for row in rows] != [[line] for line in lines[: len(rows)]]:
-            raise DataError(
-                f"{self.text.file}: has changed since its translation began; restore it, or train a new run"
-            )
-        return len(rows)
 
 
 def _translations(translator: "Translator", lines: Sequence[str]) -> list[str]:
