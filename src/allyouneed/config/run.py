@@ -36,7 +36,7 @@ class DataConfig(Config):
     """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, plain bytes, or SentencePiece's
     unigrams; for parsing also words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""
     vocab_size: Annotated[int, Field(ge=0, le=MAX_ENTRIES)] = 37_000
-    """Entries of each vocabulary, control symbols included; 0: 500 to 32,000, by the number of pairs."""
+    """Entries of each vocabulary, control symbols included; 0: 504 to 32,000, by the number of pairs."""
     joint_vocabulary: bool = True
     """Share one vocabulary between both languages, as the paper does for English-German."""
     vocab_sample_bytes: Annotated[int, Field(ge=0, le=10**12)] = 4 * 2**20

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from allyouneed.training.meters import Validation
 
 _TOLD_EVERY = 4_096
-_VOCABULARIES = {1_000: 500, 5_000: 1_000, 20_000: 2_000, 80_000: 4_000, 320_000: 8_000, 1_280_000: 16_000}
-"""Number of examples -> size of a vocabulary that suits fewer of them."""
+_VOCABULARIES = {1_000: 504, 5_000: 1_000, 20_000: 2_000, 80_000: 4_000, 320_000: 8_000, 1_280_000: 16_000}
+"""Number of examples -> size of a vocabulary that suits fewer of them. Bergamot needs multiples of 8."""
 _LARGEST_VOCABULARY = 32_000
 SOURCE_TOKENIZER = "source_tokenizer.json"
 TARGET_TOKENIZER = "target_tokenizer.json"

@@ -35,7 +35,7 @@ class DataOptions:
     symbols per word."""
     vocab_size: Whole | None = None
     """Entries of each vocabulary of text, including control symbols and bytes, up to 1,000,000: by default as
-    in the preset, or without one from 500 to 32,000 by the number of pairs, or 16,000 for parsing. The
+    in the preset, or without one from 504 to 32,000 by the number of pairs, or 16,000 for parsing. The
     paper's, in preset `base`, has 37,000. A vocabulary of words may have fewer."""
     separate_vocabularies: bool = False
     """Learn one vocabulary per language instead of a joint one."""
