@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from allyouneed.config.model import ModelConfig
+from allyouneed.errors import UsageError
 from allyouneed.model.architectures import build_model
 from allyouneed.model.attention import scaled_dot_products
-from allyouneed.model.guided_alignment import GuidedAttention, alignment_loss
+from allyouneed.model.guided_alignment import GuidedAttention, alignment_loss, guided_loss
 
 SOURCE = torch.tensor([[9, 5, 12, 7, 8, 6, 2], [6, 16, 11, 2, 0, 0, 0]])  # two words of three ids, and one
 TARGET = torch.tensor([[1, 8, 8, 11, 4, 5, 6], [1, 13, 5, 7, 0, 0, 0]])
@@ -71,3 +72,37 @@ def test_the_head_comes_to_look_at_its_word_and_padding_changes_nothing() -> Non
     assert last < 0.1 < alone[0]
     [name] = (name for name, part in model.named_modules() if isinstance(part, GuidedAttention))
     assert name.startswith("decoder.1.cross_attention.")
+
+
+def test_the_loss_by_a_guide_is_the_cross_entropy_of_the_steps_that_it_knows() -> None:
+    weights = torch.tensor([[[0.5, 0.25, 0.25], [0.125, 0.125, 0.75], [0.0, 0.5, 0.5]]], dtype=torch.float64)
+    guide = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.5, 0.25, 0.25]]], dtype=torch.float64)
+    third = -0.5 * math.log(1e-6) + 0.5 * math.log(2)  # the head takes nothing of its first source
+    assert float(guided_loss(weights, guide)) == pytest.approx((math.log(2) + third) / 2)
+    assert float(guided_loss(weights, torch.zeros_like(guide))) == 0
+
+
+def test_the_head_of_the_given_layer_learns_the_guide_of_a_batch() -> None:
+    torch.manual_seed(0)
+    sizes = {"source_vocab_size": 17, "target_vocab_size": 17, "d_model": 16, "d_ff": 16, "num_heads": 2}
+    guided = {"num_layers": 3, "dropout": 0.0, "guided_alignment": 1.0, "guided_layer": 2}
+    model = build_model(ModelConfig().replace(**sizes, **guided)).train()
+    guide = torch.zeros(2, 7, 7)
+    guide[0, torch.arange(7), torch.arange(7).flip(0)] = 1  # from right to left
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(80):
+        optimizer.zero_grad()
+        model.guide(guide)
+        model(SOURCE, TARGET)
+        loss = model.auxiliary_loss()
+        assert loss is not None
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.1
+    [name] = (name for name, part in model.named_modules() if isinstance(part, GuidedAttention))
+    assert name.startswith("decoder.1.cross_attention.")
+
+
+def test_a_layer_that_the_decoder_lacks_is_refused() -> None:
+    with pytest.raises(UsageError, match="guided_layer = 3: the decoder has 2 layers; take one of them"):
+        ModelConfig().replace(num_layers=6, num_decoder_layers=2, guided_alignment=0.1, guided_layer=3)

@@ -11,7 +11,8 @@ from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import UsageError
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
-from allyouneed.runs.run_configuration import completed
+from allyouneed.runs.run_configuration import completed, training_pairs
+from allyouneed.tasks.parsing.treebank import TreeFiles
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,21 @@ def test_packing_is_refused_for_a_sharded_model() -> None:
     assert "the micro-batches of a sharded model are not packed; leave out packed_tokens" in str(
         refused.value
     )
+
+
+def test_the_pairs_of_a_run_with_a_guided_head_tell_where_tokens_come_from(toy_data: Path) -> None:
+    prepared, given = PreparedData(toy_data), RunConfig().replace(model={"guided_alignment": 0.2})
+    complete = completed(given, prepared, torch.device("cpu"))
+    assert training_pairs(prepared, complete).store.guide is prepared.guide
+    assert training_pairs(prepared, RunConfig()).store.guide is None
+    assert prepared.train.guide is None
+
+
+def test_a_guided_head_is_refused_for_trees_without_as_many_ids_for_every_word(
+    toy_treebank: Path, tmp_path: Path
+) -> None:
+    config = DataConfig(task="parsing", vocab_size=311, joint_vocabulary=False)
+    prepared = prepare(tmp_path / "trees", TreeFiles(toy_treebank / "dev.mrg"), config=config)
+    given = RunConfig().replace(model={"guided_alignment": 0.2})
+    with pytest.raises(UsageError, match=r"model\.guided_alignment: wants as many ids for every word"):
+        completed(given, prepared, torch.device("cpu"))

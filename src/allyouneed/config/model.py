@@ -33,8 +33,8 @@ class Reach(NamedTuple):
 
 _OF_TRANSFORMER = (
     *("activation", "attention", "attention_bias", "attention_dropout", "autoregression", "guided_alignment"),
-    *("max_distance", "neighbourhood", "norm", "num_decoder_layers", "output_bias", "scaled_embeddings"),
-    *("source_end", "target_space"),
+    *("guided_layer", "max_distance", "neighbourhood", "norm", "num_decoder_layers", "output_bias"),
+    *("scaled_embeddings", "source_end", "target_space"),
 )
 _ARCHITECTURES_THAT_KNOW = {
     **dict.fromkeys(_OF_TRANSFORMER, ("transformer",)),
@@ -127,8 +127,11 @@ class ModelConfig(Config):
     """Rate at which input tokens on both sides are replaced by a sentinel (only in the paper's source, at
     0.1)."""
     guided_alignment: Annotated[float, Field(ge=0.0)] = 0.0
-    """Weight of the loss that trains one head of the last layer to attend to the next word; only for parsing
+    """Weight of the loss that trains the first head of a decoder layer to attend to the source of the next
+    token, by a translation table of the training pairs (Garg et al. 2019). For parsing, to the next word,
     with the same number of ids per word on both sides (docs/parsing.md)."""
+    guided_layer: Annotated[int, Field(ge=1, le=500)] | None = None
+    """Decoder layer, from 1, of that head; default: the last."""
     ids_per_word: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"
@@ -229,6 +232,11 @@ class ModelConfig(Config):
                     f"{name} = {getattr(self, name)} needs self-attention in the decoder, and "
                     'autoregression = "ssru"; leave one of them out'
                 )
+        if self.guided_layer is not None and self.guided_layer > self.decoder_layers:
+            raise ValueError(
+                f"guided_layer = {self.guided_layer}: the decoder has {self.decoder_layers} layers; take one "
+                "of them"
+            )
         if self.guided_alignment and not self.source_end:
             raise ValueError("guided_alignment needs source_end = true; leave one of them out")
         if self.architecture != "transformer" and in_self_attention:

@@ -152,18 +152,23 @@ class Batch:
     """Number of tokens in `target_output` that are not padding."""
     pairs: Indices
     """Indices of the pairs in their store, which identify a bad batch in messages: (rows,)."""
+    guide: NDArray[np.float32] | None = None
+    """Where each expected token comes from, if a head learns it: (rows, target_len, source_len)."""
 
 
 def make_batch(store: PairStore, indices: Indices) -> Batch:
     """Read the pairs at `indices` from the store and add start and end symbols."""
     target = store.target.gather(indices)
     target_lengths = store.target_lengths[indices]
+    source = _with_end(store.source.gather(indices), store.source_lengths[indices])
+    target_output = _with_end(target, target_lengths)
     return Batch(
-        source=_with_end(store.source.gather(indices), store.source_lengths[indices]),
+        source=source,
         target_input=np.pad(target, ((0, 0), (1, 0)), constant_values=START),
-        target_output=_with_end(target, target_lengths),
+        target_output=target_output,
         num_target_tokens=int(target_lengths.sum()) + len(indices),
         pairs=indices,
+        guide=None if store.guide is None else store.guide(source, target_output),
     )
 
 

@@ -65,6 +65,10 @@ def places_of(begins: NDArray[np.integer], lengths: NDArray[np.integer]) -> NDAr
     return np.repeat(begins - ends + lengths, lengths) + np.arange(ends[-1] if len(ends) else 0)
 
 
+Guide = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float32]]
+"""Weights of source positions for each target position, as an `AlignmentGuide` gives them."""
+
+
 class PairStore:
     """Reads a store through memory maps. Pairs are numbered from 0 in the order they were written.
 
@@ -79,6 +83,8 @@ class PairStore:
         target_lengths: The same of the target sentences.
         facts: The keys that the writer added to the header.
         num_replayed: Number of pairs, the last ones, that come from another store; see `with_replayed`.
+        guide: Function that tells where target tokens come from, given sources and targets; see
+            `guided_by`.
 
     Raises:
         ModelError: A file is missing, damaged, of the wrong size, or of another version.
@@ -94,6 +100,13 @@ class PairStore:
         self.target = StoreSide(directory, "target", header, when_read)
         self.source_lengths = self.source.lengths
         self.target_lengths = self.target.lengths
+        self.guide: Guide | None = None
+
+    def guided_by(self, guide: Guide) -> "PairStore":
+        """A store of the same pairs, whose batches tell where target tokens come from."""
+        guided = copy.copy(self)
+        guided.guide = guide
+        return guided
 
     def with_replayed(self, other: "PairStore") -> "PairStore":
         """A store of these pairs, followed by those of another; both are read where they are."""

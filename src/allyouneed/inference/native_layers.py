@@ -43,7 +43,7 @@ _ANY = {
     *("num_heads", "d_k", "d_v", "max_positions", "norm", "layer_norm_epsilon", "attention_bias"),
     *("tied_embeddings", "scaled_embeddings", "output_bias", "decoder_start", "source_end", "target_space"),
     *("dropout", "attention_dropout", "feed_forward_dropout", "symbol_dropout"),  # only in training
-    *("guided_alignment", "ids_per_word"),
+    *("guided_alignment", "guided_layer", "ids_per_word"),
 }
 """Settings of which the kernels support every value. Of all others, they support the default."""
 

@@ -13,6 +13,7 @@ from allyouneed.model.attention import AttentionFunction
 from allyouneed.model.dropout import Dropout, SymbolDropout
 from allyouneed.model.embedding import Embeddings
 from allyouneed.model.experts import AuxiliaryLoss, Experts
+from allyouneed.model.guided_alignment import GuidedAttention
 from allyouneed.model.masks import PackedIds
 from allyouneed.model.rivals.convolution import Convolution
 
@@ -60,6 +61,12 @@ class EncoderDecoder(nn.Module, ABC):
 
     def use_attention(self, attend: AttentionFunction) -> None:
         """Compute equation 1 with `attend` wherever the model computes it."""
+
+    def guide(self, weights: Float[Tensor, "batch target_len source_len"]) -> None:
+        """Let heads that learn the alignment learn these weights in the next forward pass."""
+        for part in self.modules():
+            if isinstance(part, GuidedAttention):
+                part.guide = weights
 
     def auxiliary_loss(self) -> Float[Tensor, ""] | None:
         """The sum of the model's auxiliary losses in the last forward pass in training; None if it has none.

@@ -13,16 +13,21 @@ _LEAST = 1e-6
 
 
 class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
-    """Attention from a target to a source, for data in which every word has the same number of ids.
+    """Attention from a target to a source, of which the first head learns the alignment in training.
 
-    In training, the first head learns to look at the source ids of the word that the decoder writes next:
-    the negative logarithm of its weight on them is added to the loss.
+    It learns to look at the source of the token that the decoder writes next, as the guide of a batch tells
+    it. Without a guide, for data in which every word has the same number of ids, it is the source ids of the
+    same word.
 
     Args:
         compatibility: Function that compares queries with keys.
         dropout: Dropout rate of the weights.
-        ids_per_word: Number of ids per word in source and target.
+        ids_per_word: Number of ids per word in source and target, if there is no guide.
         loss_weight: Weight of the alignment loss, a mean over the batch.
+
+    Attributes:
+        guide: Weights to learn in the next forward pass, (batch, target_len, source_len); see
+            `AlignmentGuide`.
     """
 
     def __init__(
@@ -30,6 +35,7 @@ class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
     ) -> None:
         super().__init__(compatibility, dropout)
         self.ids_per_word, self.loss_weight = ids_per_word, loss_weight
+        self.guide: Tensor | None = None
 
     @property
     def is_equation_1(self) -> bool:
@@ -47,7 +53,11 @@ class GuidedAttention(AuxiliaryLoss, SoftmaxAttention):
         weights = super().weights(query, key, mask, positions)
         if self.training:
             assert isinstance(mask, Tensor)
-            self._loss = self.loss_weight * alignment_loss(weights[:, 0], mask[:, 0, 0], self.ids_per_word)
+            if self.guide is None:
+                loss = alignment_loss(weights[:, 0], mask[:, 0, 0], self.ids_per_word)
+            else:
+                loss, self.guide = guided_loss(weights[:, 0], self.guide), None
+            self._loss = self.loss_weight * loss
         return weights
 
 
@@ -72,3 +82,14 @@ def alignment_loss(
     num_ids = is_source.sum(-1, keepdim=True) - 1
     is_step = torch.arange(weights.size(1), device=weights.device) < num_ids  # (batch, target_len)
     return -(of_own_word.clamp_min(_LEAST).log() * is_step).sum() / is_step.sum().clamp_min(1)
+
+
+def guided_loss(
+    weights: Float[Tensor, "batch target_len source_len"], guide: Float[Tensor, "batch target_len source_len"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy of a head's weights to those of a guide, over the steps that the guide knows.
+
+    It is 0 if there are no such steps.
+    """
+    of_steps = -(guide * weights.float().clamp_min(_LEAST).log()).sum(-1)
+    return of_steps.sum() / (guide.sum(-1) > 0).sum().clamp_min(1)

@@ -47,7 +47,7 @@ class Transformer(EncoderDecoder):
         self.decoder = nn.ModuleList(
             DecoderLayer(
                 _autoregression(config),
-                CrossAttention(*sizes, _cross_attention(config, is_last=layer + 1 == config.decoder_layers)),
+                CrossAttention(*sizes, _cross_attention(config, layer)),
                 _position_wise(config),
                 residual,
             )
@@ -177,8 +177,8 @@ def _self_attention(config: ModelConfig) -> SoftmaxAttention:
     return SoftmaxAttention(_compatibility(config), config.attention_dropout, relative)
 
 
-def _cross_attention(config: ModelConfig, *, is_last: bool) -> SoftmaxAttention:
-    if is_last and config.guided_alignment:
+def _cross_attention(config: ModelConfig, layer: int) -> SoftmaxAttention:
+    if config.guided_alignment and layer + 1 == (config.guided_layer or config.decoder_layers):
         return GuidedAttention(
             _compatibility(config), config.attention_dropout, config.ids_per_word, config.guided_alignment
         )

@@ -7,6 +7,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
+from allyouneed.data.alignment_guide import AlignmentGuide
 from allyouneed.data.lines import read_lines
 from allyouneed.data.store import PairStore, require_ids_below
 from allyouneed.data.vocabulary_file import read_json
@@ -76,6 +77,11 @@ class PreparedData:
     def tokenizers(self) -> dict[str, bytes]:
         """Contents of the two tokeniser files, as stored in every checkpoint."""
         return {name: (self.directory / name).read_bytes() for name in (SOURCE_TOKENIZER, TARGET_TOKENIZER)}
+
+    @cached_property
+    def guide(self) -> AlignmentGuide:
+        """Where target tokens come from, learned from the training pairs."""
+        return AlignmentGuide.learn(self.train, self.target_vocab_size)
 
     def text(self, part: str, side: str) -> Path:
         """The file of the cleaned text of a side of a part, after its content has been checked."""

@@ -219,7 +219,7 @@ class _Choices:
     def pace(self, config: RunConfig) -> _Pace:
         """The speed of a configuration, by some updates of a throw-away model."""
         config = completed(config, self.prepared, self.device, self.num_processes)
-        store = training_pairs(self.prepared, config.training).store
+        store = training_pairs(self.prepared, config).store
         update = updates_of(config, store, self.device, self.say)
         least = min(_MEASURED_SHARE * self.seconds, _MOST_MEASURED)
         batches, seconds = timed_updates(update, schedule_of(store, config.training), least)

@@ -21,7 +21,7 @@ _OF_ANOTHER_START = (
 """Training settings of a model that are not those of a run that continues it."""
 _MAY_DIFFER = {
     *("dropout", "attention_dropout", "feed_forward_dropout", "symbol_dropout", "expert_balance"),
-    "guided_alignment",
+    *("guided_alignment", "guided_layer"),
 }
 """Settings of a model that act only while it is trained."""
 _OF_TOKENIZERS = (

@@ -147,7 +147,7 @@ def rehearse(
     require_state(directory)
     prepared = PreparedData(data)
     config = run_config(directory, config, prepared, device)
-    store = training_pairs(prepared, config.training).store
+    store = training_pairs(prepared, config).store
     schedule = schedule_of(store, config.training)
     parameters = sum(count_parameters(config.model).values())
     disk = _disk(directory, config, parameters)
@@ -165,7 +165,7 @@ def updates_within(flops: float, config: RunConfig, data: Path | str, device: to
     """Number of updates until a run's matrix products have used `flops`, including the last update."""
     prepared = PreparedData(data)
     config = completed(config, prepared, device)
-    store = training_pairs(prepared, config.training).store
+    store = training_pairs(prepared, config).store
     batches = schedule_of(store, config.training).batches_from(0)
     costs = (batch_flops(config.model, store, batch) for batch in batches)
     return 1 + sum(1 for _ in takewhile(lambda used: used < flops, accumulate(costs)))

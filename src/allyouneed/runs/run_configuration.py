@@ -32,8 +32,15 @@ class TrainingPairs(NamedTuple):
     """Identity of the data: SHA-256 of corpora and tokenisers."""
 
 
-def training_pairs(prepared: PreparedData, training: TrainingConfig) -> TrainingPairs:
+def training_pairs(prepared: PreparedData, config: RunConfig) -> TrainingPairs:
     """The pairs that a run is trained on; raises DataError if the data to replay have other tokenisers."""
+    pairs = _with_replayed(prepared, config.training)
+    if config.model.guided_alignment and prepared.task.ids_per_word(prepared.config) is None:
+        return pairs._replace(store=pairs.store.guided_by(prepared.guide))
+    return pairs
+
+
+def _with_replayed(prepared: PreparedData, training: TrainingConfig) -> TrainingPairs:
     if training.replay is None:
         return TrainingPairs(prepared.train, prepared.facts)
     other = PreparedData(training.replay)
@@ -107,7 +114,7 @@ def completed(
         ResourceError: The model does not fit into memory.
     """
     training = config.training
-    stores = [training_pairs(prepared, training).store, *([] if prepared.valid is None else [prepared.valid])]
+    stores = [_with_replayed(prepared, training).store, *([] if prepared.valid is None else [prepared.valid])]
     longest = 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
     if config.model.positions == "learned" and longest > config.model.max_positions:
         raise UsageError(
@@ -126,13 +133,13 @@ def completed(
     }
     if config.model.guided_alignment:
         ids_per_word = prepared.task.ids_per_word(prepared.config)
-        if ids_per_word is None:
+        if ids_per_word is None and not prepared.task.reads_pairs:
             raise UsageError(
                 "model.guided_alignment: wants as many ids for every word on both sides; prepare trees with "
                 "tokenizer words and brackets joined, or set it to 0",
                 settings=["tokenizer", "brackets"],
             )
-        model["ids_per_word"] = ids_per_word
+        model["ids_per_word"] = ids_per_word or 1
     if config.model.tied_embeddings == "all" and not _may_tie_all(config, prepared):
         model["tied_embeddings"] = "target"
     complete = config.replace(

@@ -133,7 +133,7 @@ def _trainer(
 ) -> Trainer:
     """The trainer of a run, restored to the run's latest state."""
     steps = directory.resumable_steps() if processes.is_first else []
-    pairs = training_pairs(prepared, config.training)
+    pairs = training_pairs(prepared, config)
     processes.gather()  # the data to replay may have been far away
     validation = LOSS_ALONE
     if prepared.valid is not None:

@@ -138,6 +138,8 @@ def padded_hidden_states(
     source, target_input, places = (
         sent(torch.from_numpy(ids), device) for ids in (batch.source, batch.target_input, real)
     )
+    if batch.guide is not None:
+        model.guide(sent(torch.from_numpy(batch.guide), device))
     hidden: Tensor = model(source, target_input)  # (rows, target_len, d_model)
     return hidden.flatten(0, 1)[places]
 

@@ -178,7 +178,7 @@ def test_a_wrong_setting_in_a_file_is_named_with_its_line(
     [
         (("training.batch_tokens=5",), "is too small for "),
         (("model.positions=learned", "model.max_positions=3"), "model.max_positions = 3 is too small"),
-        (("model.guided_alignment=1",), "model.guided_alignment: wants as many ids for every word"),
+        (("model.guided_alignment=1", "model.guided_layer=9"), "guided_layer = 9: the decoder has "),
     ],
 )
 def test_data_that_does_not_fit_the_settings_is_told_before_a_run_is_made(
