@@ -121,6 +121,13 @@ def test_an_ensemble_a_shortlist_prefixes_and_json_are_decoded_too(
     assert json.loads(answer)["id"] == 7
 
 
+def test_a_model_is_rounded_and_translates(run: Run, toy_model: Path, tmp_path: Path) -> None:
+    run("copy", toy_model, tmp_path / "small", "--precision", "int8")
+    translator = load_translator(tmp_path / "small")
+    expected = [translation.text for translation in translator.translate(LINES.splitlines())]
+    assert run("translate", tmp_path / "small").stdout.splitlines() == expected
+
+
 def test_translations_are_written_to_files(run: Run, toy_model: Path, tmp_path: Path) -> None:
     expected = run("translate", toy_model).stdout
     run("translate", toy_model, "--resume-output", tmp_path / "whole")

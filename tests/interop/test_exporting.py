@@ -12,6 +12,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.interop.export_limits import OF_PIECES
 from allyouneed.interop.exporting import FORMATS, export_model
+from allyouneed.storage.checkpoint import store_rounded
 from allyouneed.storage.publish import read_manifest, sha256_of
 
 RandomModel = Callable[..., Path]
@@ -47,6 +48,15 @@ def test_of_a_run_the_latest_checkpoint_is_exported_and_named(
     assert manifest["exported_from"] == "step-00000120"
     weights = toy_run / "checkpoints" / "step-00000120" / "model.safetensors"
     assert manifest["weights_sha256"] == sha256_of(weights)
+
+
+def test_a_model_in_8_bits_is_exported_in_float32(name: str, toy_model: Path, tmp_path: Path) -> None:
+    store_rounded(toy_model, tmp_path / "small")
+    export_model(tmp_path / "small", name, tmp_path / "out")  # which compares results
+    before, after = (
+        sum(file.stat().st_size for file in (tmp_path / folder).iterdir()) for folder in ("small", "out")
+    )
+    assert after > 2 * before
 
 
 def test_heads_of_other_widths_are_refused(name: str, random_model: RandomModel, tmp_path: Path) -> None:

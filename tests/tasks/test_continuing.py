@@ -24,7 +24,7 @@ from allyouneed.runs.initial_model import continue_from
 from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.runs.rehearsing import rehearse
 from allyouneed.runs.starting import average, train
-from allyouneed.storage.checkpoint import load_checkpoint
+from allyouneed.storage.checkpoint import load_checkpoint, store_rounded
 from allyouneed.storage.publish import sha256_of
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
 from allyouneed.storage.run_log import Event, read_log
@@ -204,6 +204,21 @@ def test_a_run_starts_with_the_bits_of_the_model_and_records_them(
     assert (start / "model.safetensors").read_bytes() == model.read_bytes()
     for config in (run / "config.toml", start / "config.toml"):
         assert RunConfig.from_toml(config).training.init_sha256 == sha256_of(model)
+
+
+def test_a_model_in_8_bits_is_continued_from_its_values_in_float32(
+    run: Path, new_data: Path, toy_model: Path, tmp_path: Path
+) -> None:
+    store_rounded(toy_model, small := tmp_path / "small")
+    assert train(run, new_data, settings_of(small), report=stop_at(0)) is not None
+    start, model = load_checkpoint(RunDirectory(run).checkpoint(0)), load_checkpoint(small)
+    assert not start.arrays.rounded
+    assert start.weights.keys() == model.weights.keys()
+    assert all(torch.equal(tensor, model.weights[name]) for name, tensor in start.weights.items())
+    assert start.config.training.init_sha256 == sha256_of(small / "model.safetensors")
+    assert train(run, new_data, resume=True) is None
+    average(run, tmp_path / "average")
+    assert not load_checkpoint(tmp_path / "average").arrays.rounded
 
 
 def test_the_start_is_kept_as_long_as_it_is_one_of_the_two_newest_states(whole: Path) -> None:

@@ -43,12 +43,13 @@ class StoredModel:
         import torch
 
         from allyouneed.model.weights import model_from_weights
-        from allyouneed.storage.tensor_files import read_tensors
+        from allyouneed.storage.rounded_weights import read_weights
 
-        if all(array.dtype == np.float32 for array in self.weights.values()):
-            weights = {name: torch.from_numpy(array.copy()) for name, array in self.weights.items()}
+        arrays = {name: np.array(array) for name, array in self.weights.items()}
+        if all(array.dtype == np.float32 for array in arrays.values()):
+            weights = {name: torch.from_numpy(array) for name, array in arrays.items()}
         else:
-            weights = read_tensors(self.path)  # NumPy lacks some types, which an error has to name
+            weights = read_weights(self.path)  # NumPy lacks some types, which an error has to name
         return model_from_weights(self.config, weights, self.path)
 
     @classmethod

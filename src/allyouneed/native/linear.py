@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from allyouneed.native.arrays import Float32, address_of, bfloat16_bits, empty, of_bfloat16_bits
 from allyouneed.native.header import structures
 from allyouneed.native.library import FORMS, available, library
+from allyouneed.storage.rounded_weights import round_rows
 
-_INT8_LIMIT = 127
-_LEAST_SCALE = 1e-30  # keeps 0 / 0 out; rows of smaller weights shrink
 _ROWS_AT_ONCE = 512  # packing keeps to the processor's caches: 2.6 times as fast for an output layer
 
 
@@ -133,8 +132,7 @@ def _pack_block(weight: NDArray[Any], bias: NDArray[np.float32], form: str, layo
         if layout.pairs:  # 127 steps, as rounding both weights adds one at most
             pairs = np.pad(weight, [(0, 0), (0, weight.shape[1] % 2)]).reshape(len(weight), -1, 2)
             largest = np.maximum(largest, np.abs(pairs.sum(axis=2)).max(axis=1))
-        scale = largest / np.float32(_INT8_LIMIT)
-        weight = np.rint(weight / np.maximum(scale, np.float32(_LEAST_SCALE))[:, None]).astype(np.int8)
+        weight, scale = round_rows(weight, largest)
         start = -layout.offset * weight.sum(axis=1, dtype=np.int32)
     if form == "bfloat16":
         weight = bfloat16_bits(weight)

@@ -22,11 +22,12 @@ def commands(toy_text: Path, toy_data: Path, toy_run: Path, toy_model: Path) -> 
         "average": lambda target: ["average", toy_run, "--out", target],
         "shortlist": lambda target: ["shortlist", toy_data, "--out", target],
         "export": lambda target: ["export", toy_model, target, "--to", "huggingface"],
+        "copy": lambda target: ["copy", toy_model, target, "--precision", "int8"],
         "train": lambda target: ["train", target, "--data", toy_data, "--device", "cpu", "--steps", "1"],
     }
 
 
-NAMES = ("prepare", "average", "shortlist", "export", "train")
+NAMES = ("prepare", "average", "shortlist", "export", "copy", "train")
 PUBLISHING = NAMES[:-1]
 
 
