@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.preparation.preparing import prepare
     from allyouneed.runs.budgeting import Budget
+    from allyouneed.runs.distillation import Student, make_student
     from allyouneed.runs.initial_model import continue_from
     from allyouneed.runs.loading import load, load_parser, load_translator
     from allyouneed.runs.starting import average, train
@@ -85,6 +86,7 @@ __all__ = [
     "ScoreRequest",
     "SearchConfig",
     "SearchSettings",
+    "Student",
     "TrainingConfig",
     "TranslateOptions",
     "Translation",
@@ -102,6 +104,7 @@ __all__ = [
     "load",
     "load_parser",
     "load_translator",
+    "make_student",
     "prepare",
     "presets",
     "train",
@@ -132,6 +135,7 @@ _MODULES = {
     "ScoreRequest": "allyouneed.tasks.requests",
     "SearchConfig": "allyouneed.config.run",
     "SearchSettings": "allyouneed.config.run",
+    "Student": "allyouneed.runs.distillation",
     "TrainingConfig": "allyouneed.config.run",
     "TranslateOptions": "allyouneed.tasks.requests",
     "Translation": "allyouneed.tasks.translation.outputs",
@@ -148,6 +152,7 @@ _MODULES = {
     "load": "allyouneed.runs.loading",
     "load_parser": "allyouneed.runs.loading",
     "load_translator": "allyouneed.runs.loading",
+    "make_student": "allyouneed.runs.distillation",
     "prepare": "allyouneed.preparation.preparing",
     "train": "allyouneed.runs.starting",
     "translate_file": "allyouneed.files.translation",

@@ -8,6 +8,7 @@ import pytest
 from allyouneed import CorpusFiles, DataConfig, prepare
 from allyouneed.data.alignment_guide import AlignmentGuide
 from allyouneed.data.batch_plans import make_batch
+from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.translation_table import TranslationTable
 
 # Token 7 gives 5 in three of four cases, and 6; token 8 gives 5 in one of two, and rarely 9; the empty word
@@ -41,13 +42,17 @@ def test_the_guide_of_a_corpus_finds_the_word_that_each_word_translates(
     assert batch.guide.shape == (50, batch.target_output.shape[1], batch.source.shape[1])
     assert not batch.guide[(batch.target_output == 0)[:, :, None] & np.ones(batch.guide.shape, bool)].any()
     assert not batch.guide[(batch.source == 0)[:, None, :] & np.ones(batch.guide.shape, bool)].any()
-    words = prepared.units.source.decode, prepared.units.target.decode
+    source_units, target_units = prepared.units
+    assert isinstance(source_units, Tokenizer)
+    assert isinstance(target_units, Tokenizer)
     right = total = 0
     for row in range(50):
         for step, token in enumerate(batch.target_output[row]):
             source = batch.source[row, batch.guide[row, step].argmax()]
-            if len(target := words[1]([int(token)]).strip()) > 3:  # a whole word of the toy language
+            if (
+                len(target := target_units.decode([int(token)]).strip()) > 3
+            ):  # a whole word of the toy language
                 total += 1
-                right += target == f"{words[0]([int(source)]).strip()[::-1]}o"
+                right += target == f"{source_units.decode([int(source)]).strip()[::-1]}o"
     assert total > 50
     assert right > 0.9 * total

@@ -98,6 +98,7 @@ def test_the_head_of_the_given_layer_learns_the_guide_of_a_batch() -> None:
         assert loss is not None
         loss.backward()
         optimizer.step()
+    assert loss is not None
     assert loss < 0.1
     [name] = (name for name, part in model.named_modules() if isinstance(part, GuidedAttention))
     assert name.startswith("decoder.1.cross_attention.")

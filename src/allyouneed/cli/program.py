@@ -51,6 +51,7 @@ COMMANDS = {
     "prepare": "Clean sentence pairs or trees, learn sub-words, and store them as token ids.",
     "inspect": "Show what prepared data looks like, before hours are spent on it.",
     "train": "Train a Transformer on prepared data.",
+    "student": "Make a small fast model that learns what larger ones write.",
     "average": "Average the last checkpoints of a run into one model (paper 6.1).",
     "translate": "Translate standard input, line by line or as a document, or a file into another.",
     "parse": "Parse standard input, one sentence per line, into trees on standard output.",

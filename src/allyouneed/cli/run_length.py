@@ -27,7 +27,8 @@ _SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 _DURATION = re.compile(rf"([0-9]{{1,9}}(?:\.[0-9]{{1,9}})?)([{''.join(_SECONDS)}])")
 
 
-def _duration(_: type, tokens: Sequence[Any]) -> float:
+def duration_in_seconds(_: type, tokens: Sequence[Any]) -> float:
+    """Convert a time such as `90s` or `2h`; raises ValueError for anything else."""
     written = str(tokens[0].value)
     if (found := _DURATION.fullmatch(written)) is None:
         raise ValueError(f"{written!r} is no time; write 90s, 60m, 8h, 2d or 1w")
@@ -39,7 +40,7 @@ def _duration(_: type, tokens: Sequence[Any]) -> float:
 class Length:
     """When the run ends; by default after the updates of its preset."""
 
-    budget: Annotated[float | None, Parameter(converter=_duration)] = None
+    budget: Annotated[float | None, Parameter(converter=duration_in_seconds)] = None
     """Time that the whole run may take, such as 90s, 60m, 8h or 2d. Size, recipe and number of updates are
     chosen for it, by the measured speed of this machine and the size of the data. A preset or `--init-from`
     decides the size instead, and `--set` any setting."""

@@ -193,6 +193,17 @@ class ConfigurationOptions:
         form = {} if self.for_ is None else FORMS[self.for_]
         return [*(f"model.{name}={value}" for name, value in form.items()), *(self.set_ or ())]
 
+    def require_sub_words(self, data: Path) -> None:
+        """Raise UsageError if the software of `for_` has other sub-words than the data."""
+        from allyouneed.interop.export_limits import SUB_WORDS
+        from allyouneed.preparation.prepared_data import PreparedData
+
+        if self.for_ and (found := PreparedData(data).config.tokenizer) != SUB_WORDS:
+            raise UsageError(
+                f"--for {self.for_}: reads SentencePiece's sub-words, and {data} has {found}; prepare it "
+                f"with --tokenizer {SUB_WORDS}"
+            )
+
     def resolve(self, otherwise: "RunConfig") -> "RunConfig":
         """The resulting configuration; `otherwise` replaces the preset if none is named.
 

@@ -4,6 +4,7 @@ import difflib
 import math
 from collections.abc import Callable
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import UsageError
 
@@ -164,6 +165,43 @@ def modern(size: str) -> RunConfig:
         model={"norm": "pre", "dropout": 0.2, **SIZES[size]},
         training={"schedule": "linear_decay", "batch_tokens": 2_048},
         search={"beam_size": 5},
+    )
+
+
+STUDENTS: dict[str, dict[str, int]] = {
+    "small": {"num_layers": 6, "num_decoder_layers": 2, "d_model": 512, "d_ff": 2048},
+    "tiny": {"num_layers": 6, "num_decoder_layers": 2, "d_model": 256, "d_ff": 1024},
+    "micro": {"num_layers": 4, "num_decoder_layers": 1, "d_model": 128, "d_ff": 256},
+}
+"""Name of a student's shape -> settings of the model; see `student_of`."""
+_WIDTH_OF_HEAD = 32
+_WIDTH_STEP = 64
+"""Divisor of a student's width, which Bergamot's products in int8 need."""
+
+
+def student_of(shape: str, teacher: ModelConfig) -> RunConfig:
+    """A model of one of the shapes of `STUDENTS`, no wider than its teacher, but 64 wide or more.
+
+    The encoder, which reads a sentence at once, is deep. The decoder is shallow and recurrent (SSRU), one of
+    its heads learns the alignment, and its search is greedy, as in the students of Bergamot.
+
+    Raises:
+        UsageError: There is no such shape.
+    """
+    if shape not in STUDENTS:
+        raise UsageError(f"shape {shape}: unknown; take {', '.join(STUDENTS)}", settings=["shape"])
+    model = STUDENTS[shape]
+    d_model = min(model["d_model"], max(_WIDTH_STEP, teacher.d_model // _WIDTH_STEP * _WIDTH_STEP))
+    return modern("tiny").replace(
+        model={
+            **model,
+            "d_model": d_model,
+            "d_ff": model["d_ff"] * d_model // model["d_model"],
+            "num_heads": d_model // _WIDTH_OF_HEAD,
+            "autoregression": "ssru",
+            "guided_alignment": 0.2,
+        },
+        search={"beam_size": 1, "alignment_layer": model["num_decoder_layers"], "alignment_head": 1},
     )
 
 

@@ -1,4 +1,4 @@
-"""Prepares data with the sub-words of other data: its pairs the other way round, or synthetic pairs."""
+"""Derives from prepared data: their reverse, data with other pairs, a shortlist."""
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
@@ -10,12 +10,13 @@ import numpy as np
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.store import Sentences
+from allyouneed.inference.vocabulary_shortlist import DEFAULT_FREQUENT, DEFAULT_TRANSLATIONS, Shortlist
 from allyouneed.preparation.encoding import EncodedChunk, Encoder
 from allyouneed.preparation.prepared_data import KIND, PreparedData
 from allyouneed.preparation.preparing import encode_part, finished
 from allyouneed.storage.publish import publish_directory
 from allyouneed.symbols import SENTINEL
-from allyouneed.tasks.task import Units, tell
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units, tell
 
 TAG: Final = SENTINEL
 """Symbol before a source that a model has written (tagged back-translation; Caswell et al., 2019). Every
@@ -45,6 +46,35 @@ def add_synthetic(
     """
     files = {"train": CorpusFiles(pairs=[*pairs])}
     _prepare(directory, prepared.units, prepared.config, files, say, {str(file) for file in tagged})
+
+
+def with_other_pairs(prepared: PreparedData, directory: Path, train: CorpusFiles, say: _Say) -> None:
+    """Prepare other pairs to train on, beside the validation text of `prepared`.
+
+    Raises:
+        DataError: No pair is left.
+    """
+    files = {"train": train}
+    if prepared.valid is not None:
+        files["valid"] = CorpusFiles(prepared.text("valid", "source"), prepared.text("valid", "target"))
+    _prepare(directory, prepared.units, prepared.config, files, say)
+
+
+def learn_shortlist(
+    prepared: PreparedData,
+    out: Path,
+    *,
+    translations: int = DEFAULT_TRANSLATIONS,
+    frequent: int = DEFAULT_FREQUENT,
+    say: _Say = lambda line: None,
+) -> None:
+    """Learn from prepared data the likely translations of each sub-word; see `Shortlist.learn`."""
+    sizes, facts = (prepared.source_vocab_size, prepared.target_vocab_size), prepared.facts
+    tokenizers = {SOURCE_TOKENIZER: facts["source_tokenizer"], TARGET_TOKENIZER: facts["target_tokenizer"]}
+    learn = partial(
+        Shortlist.learn, prepared.train, sizes, tokenizers, translations=translations, frequent=frequent
+    )
+    Shortlist.publish(out, learn, say)
 
 
 def _prepare(

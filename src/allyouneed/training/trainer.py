@@ -294,10 +294,14 @@ class Trainer:
             return scores | self._best_penalty()
 
     def _best_penalty(self) -> dict[str, float]:
-        """The length penalty that a budget's last validation prefers; nothing if an unusual one was given."""
+        """The length penalty that a budget's last validation prefers.
+
+        Nothing if an unusual one was given, or search is greedy, which it does not change.
+        """
         score, training, given = self._validation.penalised, self.config.training, self.config.search
         is_last = self.step == training.num_steps and (training.planned_seconds or 0.0) >= LEAST_TO_SEARCH
-        if score is None or not is_last or given.length_penalty != SearchConfig().length_penalty:
+        is_chosen = given.length_penalty != SearchConfig().length_penalty or given.beam_size == 1
+        if score is None or not is_last or is_chosen:
             return {}
         found = {penalty: score(self.model, penalty) for penalty in _PENALTIES}
         best = max(_PENALTIES, key=lambda penalty: found[penalty])

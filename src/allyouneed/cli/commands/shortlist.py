@@ -1,6 +1,5 @@
 """`allyouneed shortlist`: likely translations of each sub-word, for faster translation."""
 
-from functools import partial
 from pathlib import Path
 
 from allyouneed.cli.shared_options import AtLeastOne
@@ -25,19 +24,13 @@ def shortlist(data: Path, /, *, out: Path, translations: AtLeastOne = 50, freque
         frequent: Number of most frequent target sub-words that every translation may use.
     """
     from allyouneed.data.translation_table import pairs_read
-    from allyouneed.inference.vocabulary_shortlist import Shortlist
+    from allyouneed.preparation.derived_data import learn_shortlist
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.storage.publish import require_free
-    from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 
     require_free(out)
     prepared = PreparedData(data)
-    sizes, facts = (prepared.source_vocab_size, prepared.target_vocab_size), prepared.facts
-    tokenizers = {SOURCE_TOKENIZER: facts["source_tokenizer"], TARGET_TOKENIZER: facts["target_tokenizer"]}
-    learn = partial(
-        Shortlist.learn, prepared.train, sizes, tokenizers, translations=translations, frequent=frequent
-    )
-    Shortlist.publish(out, learn, notice)
+    learn_shortlist(prepared, out, translations=translations, frequent=frequent, say=notice)
     num_read, num_pairs = len(pairs_read(prepared.train)), prepared.train.num_pairs
     print(
         f"{out}: up to {translations} translations of each of {prepared.source_vocab_size:,} sub-words, "

@@ -118,18 +118,6 @@ def _check_rehearsal(dry_run: bool, json_: bool) -> None:
         raise UsageError("--dry-run: is for one process; start it without torchrun")
 
 
-def _require_sub_words(options: ConfigurationOptions, data: Path) -> None:
-    """Raise UsageError if the software of `--for` has other sub-words than the data."""
-    from allyouneed.interop.export_limits import SUB_WORDS
-    from allyouneed.preparation.prepared_data import PreparedData
-
-    if options.for_ and (found := PreparedData(data).config.tokenizer) != SUB_WORDS:
-        raise UsageError(
-            f"--for {options.for_}: reads SentencePiece's sub-words, and {data} has {found}; prepare it with "
-            f"--tokenizer {SUB_WORDS}"
-        )
-
-
 def _notice_end(run: Path) -> None:
     """Report why training ended, its best checkpoint, and the next command."""
     if talk.quiet:  # also set in all processes of `torchrun` but the first, which may still be writing
@@ -181,7 +169,7 @@ def _chosen(
     from allyouneed.config.run import RunConfig
     from allyouneed.runs.budgeting import Budget
 
-    _require_sub_words(options, data)
+    options.require_sub_words(data)
     recorded, settings = run / "config.toml", length.settings()
     if precision is not None:
         settings.append(f'training.precision="{precision}"')
