@@ -14,6 +14,7 @@ from tests.runs.test_monolingual import SETTINGS, Killed, killed
 
 import allyouneed
 from allyouneed import DataConfig, PreparedData, load_translator
+from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import student_of
 from allyouneed.data.directed_pairs import ReadingOrder
 from allyouneed.errors import UserError
@@ -127,9 +128,20 @@ def test_the_model_has_the_shape_in_8_bits_and_translates(whole: Student) -> Non
 def test_a_student_is_no_wider_than_its_teacher_and_can_be_rounded_for_browsers(
     shape: str, teacher: int, d_model: int, d_ff: int, num_heads: int
 ) -> None:
-    model = student_of(shape, allyouneed.RunConfig().model.replace(d_model=teacher)).model
+    wide = ModelConfig().replace(d_model=teacher, num_heads=teacher // 32 if teacher % 32 == 0 else 8)
+    model = student_of(shape, wide).model
     assert (model.d_model, model.d_ff, model.num_heads) == (d_model, d_ff, num_heads)
     assert not int8_misfits(model)
+
+
+def test_a_student_as_wide_as_its_teacher_has_its_form() -> None:
+    teacher = ModelConfig().replace(d_model=128, num_heads=2, norm="pre", tied_embeddings="none", dropout=0.3)
+    model = student_of("tiny", teacher).model
+    assert (model.num_heads, model.norm, model.tied_embeddings) == (2, "pre", "none")
+    assert (model.num_layers, model.decoder_layers, model.d_ff) == (6, 2, 512)
+    assert (model.dropout, model.autoregression) == (0.1, "ssru")
+    rotary = student_of("tiny", teacher.replace(positions="rotary")).model
+    assert (rotary.num_heads, rotary.positions, rotary.norm) == (4, "sinusoidal", "pre")
 
 
 def test_an_unknown_shape_is_refused_by_name() -> None:

@@ -183,7 +183,8 @@ def student_of(shape: str, teacher: ModelConfig) -> RunConfig:
     """A model of one of the shapes of `STUDENTS`, no wider than its teacher, but 64 wide or more.
 
     The encoder, which reads a sentence at once, is deep. The decoder is shallow and recurrent (SSRU), one of
-    its heads learns the alignment, and its search is greedy, as in the students of Bergamot.
+    its heads learns the alignment, and its search is greedy, as in the students of Bergamot. A Transformer of
+    the same width has its variants, such as the place of normalisation, from its teacher.
 
     Raises:
         UsageError: There is no such shape.
@@ -192,17 +193,29 @@ def student_of(shape: str, teacher: ModelConfig) -> RunConfig:
         raise UsageError(f"shape {shape}: unknown; take {', '.join(STUDENTS)}", settings=["shape"])
     model = STUDENTS[shape]
     d_model = min(model["d_model"], max(_WIDTH_STEP, teacher.d_model // _WIDTH_STEP * _WIDTH_STEP))
+    form: dict[str, object] = {"num_heads": d_model // _WIDTH_OF_HEAD}
+    if teacher.d_model == d_model and _may_be_recurrent(teacher):
+        unused = dict.fromkeys(("attention_dropout", "feed_forward_dropout", "symbol_dropout"), 0.0)
+        form = teacher.model_dump() | unused
     return modern("tiny").replace(
         model={
+            **form,
             **model,
             "d_model": d_model,
             "d_ff": model["d_ff"] * d_model // model["d_model"],
-            "num_heads": d_model // _WIDTH_OF_HEAD,
             "autoregression": "ssru",
+            "dropout": 0.1,
             "guided_alignment": 0.2,
+            "guided_layer": None,
         },
         search={"beam_size": 1, "alignment_layer": model["num_decoder_layers"], "alignment_head": 1},
     )
+
+
+def _may_be_recurrent(model: ModelConfig) -> bool:
+    """Whether a recurrent unit may take the place of self-attention in the decoder."""
+    in_self_attention = model.positions in ("rotary", "alibi", "relative") or model.neighbourhood is not None
+    return model.architecture == "transformer" and not in_self_attention and model.source_end
 
 
 def compact() -> RunConfig:

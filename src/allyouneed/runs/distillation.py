@@ -1,7 +1,7 @@
 """Makes a small fast model that learns what larger ones write (Kim and Rush 2016), within a time.
 
 The steps leave ordinary files, data and a run in OUT.stages, and are not done again: what the teachers wrote
-as `pairs.tsv` and `more.tsv`, `data` prepared from it, a `shortlist`, a `run`; then the model itself.
+as `pairs.tsv` and `more.tsv`, `data` prepared from it, a `shortlist`, the model to `start` with, and a `run`.
 """
 
 import json
@@ -34,6 +34,7 @@ from allyouneed.runs.monolingual import Phase
 from allyouneed.runs.pace import about
 from allyouneed.runs.run_configuration import completed
 from allyouneed.runs.starting import train_phase
+from allyouneed.runs.student_start import write_start
 from allyouneed.storage.checkpoint import WEIGHTS, store_rounded
 from allyouneed.storage.publish import (
     MANIFEST,
@@ -153,7 +154,7 @@ def phases(
         if not (shortlist := student.stages / "shortlist").exists():
             learn_shortlist(PreparedData(data), shortlist, say=say)
         if RunDirectory(run).end() is None:
-            budget = steps.budget
+            budget = steps.budget()
             steps.forget()  # the memory is wanted for training
             yield Phase(run, data, budget, resume=True)
         _publish(run, Path(student.out), say)
@@ -258,11 +259,13 @@ class _Steps:
         for name in ("_teacher", "texts"):
             self.__dict__.pop(name, None)
 
-    @property
     def budget(self) -> Budget:
-        """The rest of the time, for the run."""
+        """The rest of the time, for the run, which continues weights of the teacher if these suit."""
+        config, start, teacher = self._config, self._stages / "start", Path(self._student.teachers[0])
+        if start.exists() or write_start(start, self._completed, teacher, self.prepared, self._say):
+            config = config.replace(training={"init_from": str(start)})
         self._say(f"{self._student.out}: the student learns for {about(self._run_seconds)}")
-        return Budget(self._run_seconds, self._config, self._student.settings)
+        return Budget(self._run_seconds, config, self._student.settings)
 
     def plan(self) -> list[Stage]:
         """See the function of this name."""
