@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tensors of tests are too sm
 install_import_hook("allyouneed.model", "beartype.beartype")
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
-pytest_plugins = ["tests.tiny", "tests.chromium"]
+pytest_plugins = ["tests.tiny", "tests.chromium", "tests.forking.forker"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

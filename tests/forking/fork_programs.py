@@ -16,6 +16,7 @@ import json
 import os
 import pkgutil
 import resource
+import select
 import signal
 import sys
 import tempfile
@@ -35,7 +36,7 @@ from allyouneed.cli import program as cli
 from allyouneed.native.library import library
 
 PATIENCE_SECONDS = 120.0
-LOOK_SECONDS, MOST_LOOKS = 0.05, 200
+LOOK_SECONDS, MOST_LOOKS = 0.5, 20
 """A program that may not sleep is ended where it does so at as many looks, one after the other: for 10 s."""
 PR_SET_PTRACER = 0x59616D61
 PR_SET_KEEPCAPS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 8, 47, 2
@@ -217,18 +218,17 @@ def wait(pid: int, may_sleep: bool) -> int:
     One that may not sleep hangs where all its threads sleep and compute nothing, which a slow or busy machine
     lets no program do: there it is ready to run, or waits for a disk.
     """
-    began = looked = time.monotonic()
-    before, num_looks = None, 0
-    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
-        now = time.monotonic()
-        if not may_sleep and now - looked > LOOK_SECONDS:
-            looked, asleep = now, sleeping_threads(pid)
+    began, before, num_looks = time.monotonic(), None, 0
+    ends = os.pidfd_open(pid)
+    while not select.select([ends], [], [], LOOK_SECONDS)[0]:
+        if not may_sleep:
+            asleep = sleeping_threads(pid)
             num_looks = num_looks + 1 if asleep is not None and asleep == before else 0
             before = asleep
-        if now - began > PATIENCE_SECONDS or num_looks == MOST_LOOKS:
+        if time.monotonic() - began > PATIENCE_SECONDS or num_looks == MOST_LOOKS:
             os.killpg(pid, signal.SIGKILL)
-        time.sleep(0.001)
-    return os.waitstatus_to_exitcode(ended[1])
+    os.close(ends)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def sleeping_threads(group: int) -> dict[str, list[bytes]] | None:

@@ -4,11 +4,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CLOSED = ""
 """In place of a file: the standard descriptor is closed."""
+_CONFIG = """
+model = {d_model = 16, d_ff = 32, num_layers = 1, num_heads = 2}
+training = {batch_tokens = 160, micro_batch_tokens = 40, precision = "float32"}
+"""
 
 
 class Program:
@@ -91,3 +98,16 @@ class Forker:
     def close(self) -> None:
         """Start no more."""
         self._process.communicate()
+
+
+@pytest.fixture(scope="session")
+def forker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path
+) -> Iterator[Forker]:
+    """Starts programs; only those of the release tier draw each of their pictures anew."""
+    folder = tmp_path_factory.mktemp("programs")
+    (folder / "config.toml").write_text(_CONFIG)
+    draws = request.config.getoption("markexpr") == "release"
+    forker = Forker(toy_data, folder / "config.toml", folder, draws=draws)
+    yield forker
+    forker.close()

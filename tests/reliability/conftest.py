@@ -3,7 +3,6 @@
 import hashlib
 import json
 import signal
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -125,19 +124,6 @@ def final_state(run: Path) -> str:
         json.dumps(progress, sort_keys=True).encode(),
     ]
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
-
-
-@pytest.fixture(scope="session")
-def forker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path
-) -> Iterator[Forker]:
-    """Starts programs; only those of the release tier draw each of their pictures anew."""
-    folder = tmp_path_factory.mktemp("programs")
-    (folder / "config.toml").write_text(CONFIG.to_toml())
-    draws = request.config.getoption("markexpr") == "release"
-    forker = Forker(toy_data, folder / "config.toml", folder, draws=draws)
-    yield forker
-    forker.close()
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ import pytest
 from tests.forking.forker import Forker
 from tests.siege.cases import Case
 from tests.siege.judgement import Outcome, faults, snapshot
-from tests.siege.stock import TINY, build_stock, give_away, take
+from tests.siege.stock import build_stock, give_away, take
 
 Record = Callable[[str, object], None]
 Fuzzed = Callable[[int], Case]
@@ -117,13 +117,9 @@ def make_compiler(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def siege(
-    request: pytest.FixtureRequest,
-    tmp_path_factory: pytest.TempPathFactory,
-    toy_data: Path,
-    toy_text: Path,
-    toy_treebank: Path,
+    tmp_path_factory: pytest.TempPathFactory, forker: Forker, toy_text: Path, toy_treebank: Path
 ) -> Iterator[Siege]:
-    """Everything that is needed to try cases; only those of the release tier draw their pictures anew."""
+    """Everything that is needed to try cases."""
     folder = tmp_path_factory.mktemp("siege")
     camp = Path(tempfile.mkdtemp(prefix="allyouneed-siege-"))  # pytest's own folders are closed to nobody
     with contextlib.ExitStack() as stack:
@@ -132,10 +128,6 @@ def siege(
         (camp / "home").mkdir()
         give_away(camp / "home", NOBODY)
         make_compiler(camp / "bin")
-        (folder / "config.toml").write_bytes(TINY.to_toml().encode())
-        draws = request.config.getoption("markexpr") == "release"
-        forker = Forker(toy_data, folder / "config.toml", folder, draws=draws)
-        stack.callback(forker.close)
         (folder / "stock").mkdir()
         (folder / "kept").mkdir()
 
