@@ -4,13 +4,13 @@ import os
 import random
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tensors of tests are too small to share out
-install_import_hook("allyouneed.model", "beartype.beartype")
+jaxtyping.install_import_hook("allyouneed.model", "beartype.beartype")
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 pytest_plugins = ["tests.tiny", "tests.chromium", "tests.forking.forker"]
@@ -22,8 +22,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path not in slow)
 
 
+_SHAPED = "tests/inference/", "tests/model/", "tests/training/"
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs a GPU where there is none."""
+    """Skip what needs a GPU where there is none; check shapes where tests are of what has them."""
+    jaxtyping.config.update("jaxtyping_disable", not item.nodeid.startswith(_SHAPED))  # it takes a third
     if item.get_closest_marker("gpu"):
         import torch
 
