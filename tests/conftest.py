@@ -1,7 +1,9 @@
 """What all tests share: real data where there is some, one thread, no network, and checked tensor shapes."""
 
+import fcntl
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import jaxtyping
@@ -60,16 +62,38 @@ TOY_WORDS = ("sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "w
 
 
 @pytest.fixture(scope="session")
-def toy_text(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with parallel text in a toy language, whose words are English ones reversed, with an o."""
-    folder, draw = tmp_path_factory.mktemp("toy"), random.Random(1)
-    for part, num_pairs in (("train", 400), ("valid", 20)):
-        sentences = [draw.choices(TOY_WORDS, k=draw.randint(1, 4)) for _ in range(num_pairs)]
-        for language, word in (("en", "{}"), ("toy", "{}o")):
-            words = ([word.format(w if language == "en" else w[::-1]) for w in s] for s in sentences)
-            text = "".join(" ".join(sentence) + "\n" for sentence in words)
-            (folder / f"{part}.{language}").write_bytes(text.encode())
+def shared_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that all processes of `make test` share."""
+    folder = tmp_path_factory.getbasetemp()
+    folder = (folder.parent if hasattr(request.config, "workerinput") else folder) / "shared"
+    folder.mkdir(exist_ok=True)
     return folder
+
+
+def made_once(path: Path, make: Callable[[], object]) -> Path:
+    """What lies in the shared folder, made by the process that needs it first."""
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            make()
+    return path
+
+
+@pytest.fixture(scope="session")
+def toy_text(shared_folder: Path) -> Path:
+    """A folder with parallel text in a toy language, whose words are English ones reversed, with an o."""
+    folder, draw = shared_folder / "toy", random.Random(1)
+
+    def write() -> None:
+        folder.mkdir()
+        for part, num_pairs in (("train", 400), ("valid", 20)):
+            sentences = [draw.choices(TOY_WORDS, k=draw.randint(1, 4)) for _ in range(num_pairs)]
+            for language, word in (("en", "{}"), ("toy", "{}o")):
+                words = ([word.format(w if language == "en" else w[::-1]) for w in s] for s in sentences)
+                text = "".join(" ".join(sentence) + "\n" for sentence in words)
+                (folder / f"{part}.{language}").write_bytes(text.encode())
+
+    return made_once(folder, write)
 
 
 @pytest.fixture(scope="session")
@@ -81,8 +105,8 @@ def toy_data(toy_text: Path) -> Path:
         CorpusFiles(toy_text / f"{part}.en", toy_text / f"{part}.toy", drop_repeats=False)
         for part in ("train", "valid")
     )
-    prepare(toy_text / "data", train, valid, DataConfig(vocab_size=290))
-    return toy_text / "data"
+    data = toy_text / "data"
+    return made_once(data, lambda: prepare(data, train, valid, DataConfig(vocab_size=290)))
 
 
 @pytest.fixture(scope="session")
@@ -103,39 +127,40 @@ def toy_run(toy_data: Path) -> Path:
             "precision": "float32",
         },
     )
-    train(toy_data.with_name("run"), toy_data, config)
-    return toy_data.with_name("run")
+    run = toy_data.with_name("run")
+    return made_once(run, lambda: train(run, toy_data, config))
 
 
 @pytest.fixture(scope="session")
-def toy_pairs(toy_text: Path) -> dict[str, Path]:
+def toy_pairs(toy_text: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Files of pairs of two toy languages, `train.fr`, `valid.de` and so on: reversed words with an o for
     German, and words with an a for French."""
-    found = {}
+    found, folder = {}, tmp_path_factory.mktemp("pairs")
     for part in ("train", "valid"):
         english, german = ((toy_text / f"{part}.{name}").read_bytes().decode() for name in ("en", "toy"))
         french = english.replace(" ", "a ").replace("\n", "a\n")
         for language, text in (("de", german), ("fr", french)):
             pairs = zip(english.split("\n")[:-1], text.split("\n")[:-1], strict=True)
-            found[f"{part}.{language}"] = toy_text / f"{part}.en-{language}.tsv"
+            found[f"{part}.{language}"] = folder / f"{part}.en-{language}.tsv"
             found[f"{part}.{language}"].write_bytes("".join(f"{a}\t{b}\n" for a, b in pairs).encode())
     return found
 
 
 @pytest.fixture(scope="session")
-def multilingual_model(toy_pairs: dict[str, Path]) -> Path:
+def multilingual_model(toy_text: Path, toy_pairs: dict[str, Path]) -> Path:
     """A model that has learned to write both toy languages; not to be changed."""
     from allyouneed import CorpusFiles, DataConfig, RunConfig, prepare, train
     from allyouneed.data.directed_pairs import ReadingOrder
 
-    readings, folder = (ReadingOrder("en", "de"), ReadingOrder("en", "fr")), toy_pairs["train.de"].parent
+    readings = ReadingOrder("en", "de"), ReadingOrder("en", "fr")
     corpus, held_out = (
         CorpusFiles(
             pairs=[toy_pairs[f"{part}.de"], toy_pairs[f"{part}.fr"]], readings=readings, drop_repeats=False
         )
         for part in ("train", "valid")
     )
-    prepare(folder / "many", corpus, held_out, DataConfig(vocab_size=290))
+    data, run = toy_text / "many", toy_text / "many-run"
+    made_once(data, lambda: prepare(data, corpus, held_out, DataConfig(vocab_size=290)))
     config = RunConfig().replace(
         model={"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "dropout": 0.0},
         training={
@@ -147,8 +172,7 @@ def multilingual_model(toy_pairs: dict[str, Path]) -> Path:
             "precision": "float32",
         },
     )
-    train(folder / "many-run", folder / "many", config)
-    return folder / "many-run"
+    return made_once(run, lambda: train(run, data, config))
 
 
 @pytest.fixture(scope="session")
@@ -172,8 +196,8 @@ def toy_model(toy_run: Path) -> Path:
     """The average of the toy run's last two checkpoints; not to be changed."""
     from allyouneed import average
 
-    average(toy_run, toy_run.with_name("model"))
-    return toy_run.with_name("model")
+    model = toy_run.with_name("model")
+    return made_once(model, lambda: average(toy_run, model))
 
 
 def toy_tree(draw: random.Random) -> str:
@@ -188,14 +212,17 @@ def toy_tree(draw: random.Random) -> str:
 
 
 @pytest.fixture(scope="session")
-def toy_treebank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def toy_treebank(shared_folder: Path) -> Path:
     """A folder with `train.mrg` and `dev.mrg` of a toy grammar."""
-    folder, draw = tmp_path_factory.mktemp("trees"), random.Random(1)
-    for part, num_trees in (("train", 400), ("dev", 20)):
-        (folder / f"{part}.mrg").write_bytes(
-            "".join(toy_tree(draw) + "\n" for _ in range(num_trees)).encode()
-        )
-    return folder
+    folder, draw = shared_folder / "trees", random.Random(1)
+
+    def write() -> None:
+        folder.mkdir()
+        for part, num_trees in (("train", 400), ("dev", 20)):
+            trees = "".join(toy_tree(draw) + "\n" for _ in range(num_trees))
+            (folder / f"{part}.mrg").write_bytes(trees.encode())
+
+    return made_once(folder, write)
 
 
 @pytest.fixture(scope="session")
@@ -205,7 +232,8 @@ def toy_parser(toy_treebank: Path) -> Path:
 
     train_trees, dev_trees = (TreeFiles(toy_treebank / f"{part}.mrg") for part in ("train", "dev"))
     settings = DataConfig(task="parsing", vocab_size=311, joint_vocabulary=False, tags="predicted")
-    prepare(toy_treebank / "data", train_trees, dev_trees, settings)
+    data, run = toy_treebank / "data", toy_treebank / "run"
+    made_once(data, lambda: prepare(data, train_trees, dev_trees, settings))
     config = presets.parsing_tiny().replace(
         model={
             **{"d_model": 64, "d_ff": 128, "num_heads": 2, "num_layers": 1, "norm": "post"},
@@ -222,8 +250,7 @@ def toy_parser(toy_treebank: Path) -> Path:
             "precision": "float32",
         },
     )
-    train(toy_treebank / "run", toy_treebank / "data", config)
-    return toy_treebank / "run"
+    return made_once(run, lambda: train(run, data, config))
 
 
 @pytest.fixture(autouse=True)
