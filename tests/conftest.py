@@ -1,9 +1,10 @@
 """What all tests share: real data where there is some, one thread, no network, and checked tensor shapes."""
 
 import fcntl
+import gc
 import os
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import jaxtyping
@@ -22,6 +23,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests first, so that no worker begins one when the others have done all the rest."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is there then stays until the end, and need not be searched for garbage again and again."""
+    gc.disable()
+    collected = yield
+    gc.freeze()
+    gc.enable()
+    return collected
 
 
 _SHAPED = "tests/inference/", "tests/model/", "tests/training/"
