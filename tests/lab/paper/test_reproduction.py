@@ -499,8 +499,8 @@ training = {"batch_tokens": 400, "num_steps": 6, "warmup_steps": 4, "checkpoint_
 training |= {"keep_checkpoints": 1, "average_last": 1, "validate_every_steps": 6, "precision": "float32"}
 
 def end(event):
-    if event["event"] == "train" and event["step"] == 3 and sys.argv[3] != "go on":
-        os.kill(os.getpid(), getattr(signal, sys.argv[3]))
+    if event["event"] == "train" and f"{event['step']}" == sys.argv[3]:
+        os.kill(os.getpid(), int(sys.argv[4]))
     if event["event"] == "start":
         print(event["step"])
 
@@ -516,20 +516,22 @@ list(reproduction.reproduce(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "kept"), [(signal.SIGTERM, 3), (signal.SIGKILL, 2)])
-def test_what_a_signal_ends_between_checkpoints_goes_on_with_the_same_command(
-    number: signal.Signals, kept: int, toy_data: Path, tmp_path: Path
+def test_what_signals_end_between_checkpoints_goes_on_with_the_same_command(
+    toy_data: Path, tmp_path: Path
 ) -> None:
-    def reproduce(argument: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", BETWEEN_CHECKPOINTS, str(toy_data), str(tmp_path / "out"), argument]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
-
-    ended = reproduce(number.name)
-    assert ended.returncode == -number, ended.stderr
-    result = tmp_path / "out" / "base" / "seed-1" / "result.json"
-    assert not result.exists()
-    again = reproduce("go on")
-    assert (again.returncode, again.stdout) == (0, f"{kept}\n"), again.stderr
+    result, begun_at = tmp_path / "out" / "base" / "seed-1" / "result.json", []
+    for step, number, code in (
+        (3, signal.SIGTERM, -signal.SIGTERM),  # which is saved
+        (5, signal.SIGKILL, -signal.SIGKILL),  # after the checkpoint of step 4
+        (0, 0, 0),
+    ):
+        assert not result.exists()
+        given = (str(toy_data), str(tmp_path / "out"), str(step), str(int(number)))
+        command = [sys.executable, "-uc", BETWEEN_CHECKPOINTS, *given]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
+        assert ended.returncode == code, ended.stderr
+        begun_at.append(int(ended.stdout))
+    assert begun_at == [0, 3, 4]
     figures = json.loads(result.read_bytes())
     whole = reproduction.reproduce(
         EXPERIMENTS["aop"],
