@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from tests.lab.bench.conftest import loaded_processes  # noqa: F401 - for all tests here
 from tests.packages import require_packages
 
 from allyouneed.cli.commands.bench_translate import Peer, ShapeName
