@@ -20,6 +20,18 @@ RunOnTerminal = Callable[..., tuple[str, str]]
 
 
 @pytest.fixture
+def pictures() -> None:
+    """Lets runs draw pictures."""
+
+
+@pytest.fixture(autouse=True)
+def no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise they do not, as it would take half of a short training."""
+    if "pictures" not in request.fixturenames:
+        monkeypatch.setattr("allyouneed.tasks.plots.plot_run", lambda run: [])
+
+
+@pytest.fixture
 def run_command(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> RunCommand:
     """Run `allyouneed ARGUMENTS` on `stdin`; its exit code, standard output and standard error."""
 

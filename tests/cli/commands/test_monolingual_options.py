@@ -34,6 +34,7 @@ def train(
     return lambda *options: run_command(*command, *options)
 
 
+@pytest.mark.usefixtures("pictures")
 def test_the_steps_are_told_and_shown_and_the_run_is_a_model_with_scores(
     train: RunCommand, tmp_path: Path, toy_text: Path, text: Path
 ) -> None:

@@ -36,6 +36,7 @@ def test_the_next_command_is_told_as_it_can_be_typed(
     assert f"{run}: finished; make a model with `allyouneed average '{run}' --out MODEL`" in err
 
 
+@pytest.mark.usefixtures("pictures")
 def test_a_run_holds_its_configuration_log_curves_and_checkpoint(train: RunCommand, tmp_path: Path) -> None:
     code, out, err = train("--steps", "2")
     run = tmp_path / "run"
