@@ -62,7 +62,7 @@ def _package(folder: Path) -> Path:
     """A package with a vocabulary that is large enough for the pieces of merges."""
     languages = [f"l{number}" for number in range(120)]
     opus = make_marian_folder(folder / "opus", languages=languages)
-    fine_tune(opus, 400)
+    fine_tune(opus, 200)
     return argos_package(opus, folder)
 
 
