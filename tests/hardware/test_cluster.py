@@ -3,6 +3,7 @@
 Promise: Clusters.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -11,7 +12,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from tempfile import TemporaryFile
@@ -54,27 +55,24 @@ def kill_computing_for(program: int, num_kills: int, may_kill: Callable[[], bool
                     killed.add(process)
         return len(killed) == num_kills
 
-    wait_until(has_killed, pause_seconds=0.02)
+    wait_until(has_killed, pause_seconds=0.05)
 
 
 def computing_for(program: int) -> set[int]:
     """The processes under a program that carry out a task."""
-    parents: dict[int, int] = {}
-    tasks: set[int] = set()
+    found = set()
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(folder.name)] = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
-            if (folder / "cmdline").read_bytes().startswith(b"ray::_called"):
-                tasks.add(int(folder.name))
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):  # it has just ended
+            if (folder / "cmdline").read_bytes().startswith(b"ray::_called") and program in above(folder):
+                found.add(int(folder.name))
+    return found
 
-    def is_under(process: int | None) -> bool:
-        while process not in (None, program):
-            process = parents.get(process or 0)
-        return process is not None
 
-    return {process for process in tasks if is_under(process)}
+def above(folder: Path) -> Iterator[int]:
+    """The process that has started one, the one that has started that, and so on."""
+    while folder.name != "0":
+        folder = folder.with_name((folder / "stat").read_text().rpartition(")")[2].split()[1])
+        yield int(folder.name)
 
 
 def translated_with_a_kill(
@@ -125,8 +123,8 @@ def test_a_process_that_is_killed_changes_nothing(toy_model: Path, tmp_path: Pat
 
 def test_prepared_data_has_the_bytes_of_one_process(tmp_path: Path) -> None:
     source, target = tmp_path / "text.en", tmp_path / "text.de"
-    source.write_bytes(text(60_000))
-    target.write_bytes(text(60_000, seed=2))
+    source.write_bytes(text(30_000))
+    target.write_bytes(text(30_000, seed=2))
     options = "--source", source, "--target", target, "--vocab-size", "300"
     run("prepare", tmp_path / "one", *options, "--workers", "0")
     run("prepare", tmp_path / "ray", *options, "--engine", "ray", "--workers", "2")
@@ -160,7 +158,7 @@ def test_a_stop_is_the_one_of_every_command(toy_model: Path, tmp_path: Path, all
         subprocess.Popen(["cat", lines, *([] if all_there else ["-"])], stdin=PIPE, stdout=PIPE) as source,
         subprocess.Popen(command, stdin=source.stdout, stdout=DEVNULL, stderr=PIPE) as process,
     ):
-        wait_until(lambda: computing_for(process.pid), pause_seconds=0.02)
+        wait_until(lambda: computing_for(process.pid), pause_seconds=0.05)
         process.send_signal(signal.SIGTERM)
         _, said = outputs_at_the_end(process, _PATIENCE_SECONDS)
         source.kill()
