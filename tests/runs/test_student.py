@@ -29,7 +29,7 @@ from allyouneed.storage.publish import lock_output
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event
 
-STEPS = (*SETTINGS, "training.precision='float32'", "training.schedule='linear_decay'")
+STEPS = (*SETTINGS, "training.precision='float32'")
 
 
 @pytest.fixture(scope="module", autouse=True)

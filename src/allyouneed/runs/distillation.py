@@ -17,7 +17,6 @@ import torch
 
 from allyouneed.config.environment import num_processes
 from allyouneed.config.presets import student_of
-from allyouneed.config.run import RunConfig
 from allyouneed.data.monolingual_text import MonolingualText
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import DataError, ModelError, UsageError
@@ -227,6 +226,8 @@ class _Steps:
             raise UsageError(fault)
         widest = config_of(Path(student.teachers[0])).model
         self._config = student_of(student.shape, widest).with_settings(student.settings)
+        if self._config.training.init_from or self._config.training.replay:
+            raise UsageError("a student is a new model; leave out training.init_from and training.replay")
         self._completed = completed(self._config, self.prepared, torch.device(device))
         Budget(student.seconds).require_enough(1 - _TRANSLATIONS_SHARE - _REST_SHARE)
 
@@ -297,9 +298,6 @@ class _Steps:
             return "teachers: name one or more: runs, checkpoints or model folders"
         if not self.prepared.task.reads_pairs:
             return f"{data}: is for {self.prepared.task.name}; students translate"
-        training = RunConfig().with_settings(self._student.settings).training
-        if training.init_from or training.replay:
-            return "a student is a new model; leave out training.init_from and training.replay"
         if self.prepared.units.symbols:
             return f"{data}: is for several languages; prepare it for two, with sub-words of its own"
         return "students are made by one process; start it without torchrun" if num_processes() > 1 else ""
