@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tests.conftest import TOY_WORDS
 from tests.runs.test_monolingual import SETTINGS, Killed, killed
 
@@ -20,11 +21,14 @@ from allyouneed.data.directed_pairs import ReadingOrder
 from allyouneed.errors import UserError
 from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop.export_limits import int8_misfits
+from allyouneed.model.architectures import build_model
 from allyouneed.native.library import available
 from allyouneed.runs import budgeting, distillation, row_file
 from allyouneed.runs.distillation import Student, load_teacher, make_student, phases, plan
 from allyouneed.runs.loading import config_of
+from allyouneed.runs.run_configuration import completed
 from allyouneed.runs.starting import train_phase
+from allyouneed.storage.checkpoint import save_checkpoint
 from allyouneed.storage.publish import lock_output
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import Event
@@ -313,7 +317,8 @@ def test_what_does_not_suit_is_refused_before_anything_is_translated(
     text = tmp_path / "text"
     text.write_bytes("солнце и луна\n".encode())
     assert refused(replace(student, monolingual=text)) == (
-        f"{text}: has none of the letters of the sources in {student.data}; give text in the source language"
+        f"{text}: has none of the letters of the source side of {student.data}; give text in the source "
+        "language"
     )
     assert refused(replace(student, seconds=10.0)) == "budget: give 40 seconds or more"
     assert refused(replace(student, teachers=[])).startswith("teachers: name one or more")
@@ -390,3 +395,49 @@ def test_a_teacher_of_several_languages_writes_that_of_the_data(
     ]
     with pytest.raises(UserError, match=r"untold: does not say its languages, and .* knows several"):
         load_teacher([multilingual_model], PreparedData(tmp_path / "untold"))
+
+
+def test_a_text_gives_only_lines_that_can_be_learned(asked: Student, more: Path, tmp_path: Path) -> None:
+    text = tmp_path / "more"
+    text.write_bytes(b"sun " * 500 + b"\n" + more.read_bytes())
+    student = replace(asked, out=tmp_path / "micro", monolingual=text)
+    go(student)
+    rows = (student.stages / "more.tsv").read_bytes().decode().split("\n")[:-1]
+    assert len(rows) == len(TOY_WORDS) ** 2
+
+
+def test_a_teacher_whose_sides_were_not_learned_as_one_but_share_a_matrix_gives_its_weights(
+    toy_text: Path, toy_run: Path, tmp_path: Path
+) -> None:
+    """Models of OPUS-MT are so: one vocabulary, and a tokeniser for each side."""
+    files = allyouneed.CorpusFiles(toy_text / "train.en", toy_text / "train.toy")
+    config = DataConfig(tokenizer="byte", vocab_size=280, joint_vocabulary=False)
+    prepared = allyouneed.prepare(tmp_path / "data", files, config=config)
+    continued = config_of(toy_run).replace(training={"init_from": "a model"})
+    tied = completed(continued, prepared, torch.device("cpu"))
+    assert tied.model.tied_embeddings == "all"
+    weights = build_model(tied.model).state_dict()
+    save_checkpoint(tmp_path / "teacher", tied, weights, prepared.tokenizers, {})
+    student = Student(tmp_path / "micro", [tmp_path / "teacher"], tmp_path / "data", "micro", 3_600.0)
+    steps = distillation._Steps(student, "cpu", print)
+    steps._choose()
+    assert steps.budget().begun is not None
+    start = config_of(tmp_path / "micro.stages" / "start")
+    assert (start.model.tied_embeddings, start.training.init_from) == ("all", None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "layer"),
+    [
+        ((), 1),
+        (("model.num_decoder_layers=3",), 3),
+        (("model.num_decoder_layers=3", "model.guided_layer=2"), 2),
+    ],
+    ids=["as it is", "deeper", "in the middle"],
+)
+def test_alignments_are_read_from_the_layer_that_learns_them(
+    asked: Student, settings: tuple[str, ...], layer: int
+) -> None:
+    steps = distillation._Steps(replace(asked, settings=settings), "cpu", print)
+    assert steps._config.search.alignment_layer == layer
+    assert steps._config.search.alignment_head == 1

@@ -194,7 +194,7 @@ def student_of(shape: str, teacher: ModelConfig) -> RunConfig:
     model = STUDENTS[shape]
     d_model = min(model["d_model"], max(_WIDTH_STEP, teacher.d_model // _WIDTH_STEP * _WIDTH_STEP))
     form: dict[str, object] = {"num_heads": d_model // _WIDTH_OF_HEAD}
-    if teacher.d_model == d_model and _may_be_recurrent(teacher):
+    if teacher.d_model == d_model and _suits_students(teacher):
         unused = dict.fromkeys(("attention_dropout", "feed_forward_dropout", "symbol_dropout"), 0.0)
         form = teacher.model_dump() | unused
     return modern("tiny").replace(
@@ -208,14 +208,15 @@ def student_of(shape: str, teacher: ModelConfig) -> RunConfig:
             "guided_alignment": 0.2,
             "guided_layer": None,
         },
-        search={"beam_size": 1, "alignment_layer": model["num_decoder_layers"], "alignment_head": 1},
+        search={"beam_size": 1, "alignment_head": 1},
     )
 
 
-def _may_be_recurrent(model: ModelConfig) -> bool:
-    """Whether a recurrent unit may take the place of self-attention in the decoder."""
+def _suits_students(model: ModelConfig) -> bool:
+    """Whether a recurrent unit may take the place of self-attention, and layers that do nothing be added."""
     in_self_attention = model.positions in ("rotary", "alibi", "relative") or model.neighbourhood is not None
-    return model.architecture == "transformer" and not in_self_attention and model.source_end
+    is_plain = model.architecture == "transformer" and model.feed_forward == "network"
+    return is_plain and not in_self_attention and model.source_end
 
 
 def compact() -> RunConfig:

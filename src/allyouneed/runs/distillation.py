@@ -19,7 +19,8 @@ from allyouneed.config.environment import num_processes
 from allyouneed.config.presets import student_of
 from allyouneed.data.monolingual_text import MonolingualText
 from allyouneed.data.vocabulary_file import read_json
-from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.errors import ModelError, UsageError
+from allyouneed.inference.alignment import alignment_heads
 from allyouneed.inference.native_layers import unknown_setting
 from allyouneed.model.sizes import count_parameters
 from allyouneed.native.library import available
@@ -97,7 +98,9 @@ class Student:
     @property
     def stages(self) -> Path:
         """Folder of what the steps leave."""
-        return Path(self.out).with_name(f"{Path(self.out).name}.stages")
+        if not (name := Path(self.out).name):
+            raise UsageError(f"{self.out}: is no name; name a new folder")
+        return Path(self.out).with_name(f"{name}.stages")
 
 
 def make_student(
@@ -224,11 +227,16 @@ class _Steps:
         self._stages, self.prepared = student.stages, PreparedData(student.data)
         if fault := self._fault():
             raise UsageError(fault)
-        widest = config_of(Path(student.teachers[0])).model
-        self._config = student_of(student.shape, widest).with_settings(student.settings)
+        self._teachers = [resolve_model(Path(each)) for each in student.teachers]  # a run goes on meanwhile
+        first = config_of(self._teachers[0]).model
+        config = student_of(student.shape, first).with_settings(student.settings)
+        layer = config.search.alignment_layer or config.model.guided_layer or config.model.decoder_layers
+        self._config = config.replace(search={"alignment_layer": layer})
+        alignment_heads(self._config.model, layer, self._config.search.alignment_head)  # refuses others
         if self._config.training.init_from or self._config.training.replay:
             raise UsageError("a student is a new model; leave out training.init_from and training.replay")
-        self._completed = completed(self._config, self.prepared, torch.device(device))
+        continued = self._config.replace(training={"init_from": str(self._teachers[0])})
+        self._completed = completed(continued, self.prepared, torch.device(device))
         Budget(student.seconds).require_enough(1 - _TRANSLATIONS_SHARE - _REST_SHARE)
 
     @contextmanager
@@ -244,6 +252,10 @@ class _Steps:
             self._stages.mkdir(parents=True, exist_ok=True)
         with (self._stages / "lock").open("ab") as lock:
             lock_output(lock.fileno(), self._stages)
+            if not is_begun and (self._stages / "plan.json").is_file():
+                raise UsageError(
+                    f"{self._stages}: was begun by another process meanwhile; go on with it again"
+                )
             if not is_begun:
                 write_text(self._stages / "plan.json", json.dumps(self._plan, indent=1) + "\n")
             yield
@@ -262,7 +274,7 @@ class _Steps:
 
     def budget(self) -> Budget:
         """The rest of the time, for the run, which continues weights of the teacher if these suit."""
-        config, start, teacher = self._config, self._stages / "start", Path(self._student.teachers[0])
+        config, start, teacher = self._config, self._stages / "start", self._teachers[0]
         if start.exists() or write_start(start, self._completed, teacher, self.prepared, self._say):
             config = config.replace(training={"init_from": str(start)})
         self._say(f"{self._student.out}: the student learns for {about(self._run_seconds)}")
@@ -307,11 +319,11 @@ class _Steps:
         """What the student is begun with, by the names of options."""
         asked = self._student
         return {
-            "teachers": [*map(_sha256, asked.teachers)],
+            "teachers": [*map(_sha256, self._teachers)],
             "data": self.prepared.facts,
             "shape": asked.shape,
             "budget": asked.seconds,
-            "monolingual": asked.monolingual and str(asked.monolingual),
+            "monolingual": asked.monolingual and str(Path(asked.monolingual).resolve()),
             "settings": [*asked.settings],
         }
 
@@ -376,16 +388,10 @@ class _Steps:
         own = SourceText.of_pairs(self.prepared)
         texts = [DistilledPairs(self._stages / "pairs.tsv", own, _CANDIDATES)]
         if self._student.monolingual is not None:
-            text = MonolingualText(Path(self._student.monolingual))
-            if not text.shares_letters(line for line, _ in own.first(1_000)):
-                raise DataError(
-                    f"{text.file}: has none of the letters of the sources in {self._student.data}; give text "
-                    "in the source language"
-                )
-            more = SourceText.of_text(text)
+            more = SourceText.of_text(MonolingualText(Path(self._student.monolingual)), self.prepared)
             texts.append(DistilledPairs(self._stages / "more.tsv", more, _CANDIDATES))
         return texts
 
     @cached_property
     def _teacher(self) -> "Translator":
-        return load_teacher(self._student.teachers, self.prepared, self._device)
+        return load_teacher(self._teachers, self.prepared, self._device)

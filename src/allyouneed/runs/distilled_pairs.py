@@ -23,6 +23,7 @@ from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 from allyouneed.inference.sampling import rank_by_expected_utility
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.row_file import RowFile
+from allyouneed.runs.synthetic_pairs import SyntheticPairs
 
 if TYPE_CHECKING:
     from allyouneed.tasks.translation.outputs import Translation
@@ -63,11 +64,19 @@ class SourceText:
         return cls(prepared.text("train", "source"), len(lines), lambda number: lines[:number])
 
     @classmethod
-    def of_text(cls, text: MonolingualText) -> "SourceText":
-        """The lines of a text without translations."""
-        return cls(
-            text.file, text.num_lines, lambda number: [(_plain(line), None) for line in text.first(number)]
-        )
+    def of_text(cls, text: MonolingualText, prepared: PreparedData) -> "SourceText":
+        """The lines of a text without translations, but for those that are too long to train on.
+
+        Raises:
+            DataError: The text does not suit the source side of `prepared`.
+        """
+        suitable = SyntheticPairs(text.file, "source", text, prepared)
+        suitable.require_suitable()
+
+        def first(number: int) -> Sequence[Line]:
+            return [(_plain(line), None) for line in suitable.fitting(text.first(number))]
+
+        return cls(text.file, text.num_lines, first)
 
 
 @dataclass(frozen=True)

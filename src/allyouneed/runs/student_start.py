@@ -1,8 +1,8 @@
 """The weights with which a student begins: as many of its teacher's as it has places for.
 
 A student that is as wide as its teacher takes over its embeddings, its encoder, and of its uppermost decoder
-layers all but the self-attention that a recurrent unit replaces. So it begins with an encoder that computes
-what the teacher's does, and needs to learn little more than to write by itself.
+layers all but the self-attention that a recurrent unit replaces. With normalisation before the sub-layers,
+and no fewer layers and units than its teacher, its encoder computes what the teacher's does at first.
 """
 
 from collections.abc import Callable, Mapping
@@ -51,6 +51,7 @@ def write_start(
     found = load_checkpoint(resolve_model(teacher), prepared.tokenizers)
     if found.attachments != prepared.tokenizers or not is_alike(config.model, found.config.model):
         return False
+    config = config.replace(training={"init_from": None})
     seed_generators(config.training.seed, 0, 0)
     drawn = build_model(config.model).state_dict()
     weights = student_weights(drawn, config.model, found.weights, found.config.model)

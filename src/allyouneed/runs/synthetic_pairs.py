@@ -40,7 +40,7 @@ class SyntheticPairs:
                 f"{text.file}: has none of the letters of the {side} side of {data.directory}; give text in "
                 f"the {side} language"
             )
-        if not self._fitting(text.sample):
+        if not self.fitting(text.sample):
             raise DataError(
                 f"{text.file}: has lines of more than {data.config.max_tokens} tokens only; give one "
                 "sentence a line"
@@ -48,7 +48,7 @@ class SyntheticPairs:
 
     def choose(self, translator: "Translator", most_seconds: float) -> tuple[int, float]:
         """The number of lines that can be translated in a time, by the measured speed, and their seconds."""
-        sample = self._fitting(self.text.sample)[:_MEASURED_LINES]
+        sample = self.fitting(self.text.sample)[:_MEASURED_LINES]
         began = time.monotonic()
         _translations(translator, sample)
         pace = (time.monotonic() - began) / len(sample)
@@ -75,7 +75,7 @@ class SyntheticPairs:
             DataError: The text has changed since the file was begun.
             LockedError: Another process is writing the file.
         """
-        lines, is_target = self._fitting(self.text.first(number)), self.side == "target"
+        lines, is_target = self.fitting(self.text.first(number)), self.side == "target"
 
         def make_rows(part: slice) -> Iterator[tuple[str, ...]]:
             columns = lines[part], _translations(translator, lines[part])
@@ -84,7 +84,7 @@ class SyntheticPairs:
         RowFile(self.file, int(is_target), self.text.file).complete(lines, make_rows, watch)
         return len(lines)
 
-    def _fitting(self, lines: list[str]) -> list[str]:
+    def fitting(self, lines: list[str]) -> list[str]:
         """The lines that are short enough to train on, with a tag."""
         tokenizer = getattr(self.prepared.units, self.side)
         assert isinstance(tokenizer, Tokenizer)

@@ -118,6 +118,7 @@ def _print_report(asked: "Student", texts: Sequence[Sequence[str]], device: Devi
     if not texts:
         notice(f"{asked.out}: is not measured, as there is no validation or test text")
         return
+    from allyouneed.native.library import available
     from allyouneed.preparation.prepared_data import PreparedData
     from allyouneed.runs.distillation import load_teacher
     from allyouneed.runs.student_report import measure
@@ -134,9 +135,8 @@ def _print_report(asked: "Student", texts: Sequence[Sequence[str]], device: Devi
     print(f"{same:.1%} of the translations are the same")
     report = dict(zip(names, [each.to_json() for each in measured], strict=True)) | {"same": round(same, 4)}
     write_text(asked.stages / "report.json", json.dumps(report, indent=1) + "\n")
-    notice(
-        f"{asked.out}: translate with `allyouneed translate {shlex.quote(str(asked.out))} --precision int8`"
-    )
+    fastest = " --precision int8" if "int8" in available() else ""
+    notice(f"{asked.out}: translate with `allyouneed translate {shlex.quote(str(asked.out))}{fastest}`")
 
 
 def _row(name: str, measured: "ModelFigures") -> dict[str, str]:
