@@ -320,7 +320,8 @@ def test_what_does_not_suit_is_refused_before_anything_is_translated(
         f"{text}: has none of the letters of the source side of {student.data}; give text in the source "
         "language"
     )
-    assert refused(replace(student, seconds=10.0)) == "budget: give 40 seconds or more"
+    short = Student(student.out, student.teachers, student.data, "micro", 10.0)
+    assert refused(short) == "budget: give 40 seconds or more"
     assert refused(replace(student, teachers=[])).startswith("teachers: name one or more")
     assert refused(replace(student, teachers=[asked.teachers[0], asked.data])).startswith(f"{asked.data}: ")
     assert refused(replace(student, settings=["training.init_from='none'"])) == (
