@@ -323,7 +323,10 @@ def test_what_does_not_suit_is_refused_before_anything_is_translated(
     short = Student(student.out, student.teachers, student.data, "micro", 10.0)
     assert refused(short) == "budget: give 40 seconds or more"
     assert refused(replace(student, teachers=[])).startswith("teachers: name one or more")
-    assert refused(replace(student, teachers=[asked.teachers[0], asked.data])).startswith(f"{asked.data}: ")
+    for teachers in ([asked.data], [asked.teachers[0], asked.data]):
+        message = refused(replace(student, teachers=teachers))
+        assert message.startswith(f"{asked.data}: ")
+        assert "model" in message
     assert refused(replace(student, settings=["training.init_from='none'"])) == (
         "a student is a new model; leave out training.init_from and training.replay"
     )

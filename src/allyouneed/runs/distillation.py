@@ -228,6 +228,7 @@ class _Steps:
         if fault := self._fault():
             raise UsageError(fault)
         self._teachers = [resolve_model(Path(each)) for each in student.teachers]  # a run goes on meanwhile
+        self._weights = [*map(_sha256, self._teachers)]
         first = config_of(self._teachers[0]).model
         config = student_of(student.shape, first).with_settings(student.settings)
         layer = config.search.alignment_layer or config.model.guided_layer or config.model.decoder_layers
@@ -319,7 +320,7 @@ class _Steps:
         """What the student is begun with, by the names of options."""
         asked = self._student
         return {
-            "teachers": [*map(_sha256, self._teachers)],
+            "teachers": self._weights,
             "data": self.prepared.facts,
             "shape": asked.shape,
             "budget": asked.seconds,
