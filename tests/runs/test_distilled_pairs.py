@@ -155,3 +155,15 @@ def test_the_time_of_a_line_is_measured_on_some_lines(
     assert pairs.seconds_per_line(teacher) > 0
     assert asked[5:] == [1, 32]
     assert not pairs.file.exists()
+
+
+def test_a_text_of_which_no_line_is_short_enough_adds_nothing(
+    tmp_path: Path, teacher: Translator, toy_data: Path
+) -> None:
+    none, some = (DistilledPairs(tmp_path / f"{n}.tsv", text_of(LINES[:n]), 2) for n in (0, 3))
+    assert none.seconds_per_line(teacher) >= 0
+    for pairs in (none, some):
+        pairs.write(teacher, 3, quiet)
+    corpus = corpus_of([none.file, some.file], 0.0)
+    with_other_pairs(PreparedData(toy_data), tmp_path / "data", corpus, print)
+    assert PreparedData(tmp_path / "data").train.num_pairs == 3

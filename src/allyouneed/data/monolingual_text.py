@@ -31,7 +31,7 @@ class MonolingualText:
     def __init__(self, file: Path) -> None:
         require_rereadable([file])
         self.file = file
-        ranks = np.fromiter(map(_rank, self._texts()), np.uint64)
+        ranks = np.fromiter(map(rank, self._texts()), np.uint64)
         self._ranks = np.unique(ranks)
         self.num_lines = len(self._ranks)
         """Number of different lines."""
@@ -45,8 +45,8 @@ class MonolingualText:
     def first(self, number: int) -> list[str]:
         """The first lines; all if there are fewer than `number`."""
         last = int(self._ranks[:number][-1])
-        found = {rank: text for text in self._texts() if (rank := _rank(text)) <= last}
-        return [found[rank] for rank in sorted(found)]
+        found = {place: text for text in self._texts() if (place := rank(text)) <= last}
+        return [found[place] for place in sorted(found)]
 
     def shares_letters(self, others: Iterable[str]) -> bool:
         """Whether one of the letters of the sample is in other texts, or it has none."""
@@ -58,7 +58,8 @@ class MonolingualText:
         return (_SEPARATORS.sub(" ", line) for line in lines if not is_blank(line))
 
 
-def _rank(text: str) -> int:
+def rank(text: str) -> int:
+    """The place of a line in an order that says nothing about it: its digest as a number."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 

@@ -253,12 +253,10 @@ class _Steps:
             self._stages.mkdir(parents=True, exist_ok=True)
         with (self._stages / "lock").open("ab") as lock:
             lock_output(lock.fileno(), self._stages)
-            if not is_begun and (self._stages / "plan.json").is_file():
-                raise UsageError(
-                    f"{self._stages}: was begun by another process meanwhile; go on with it again"
-                )
             if not is_begun:
-                write_text(self._stages / "plan.json", json.dumps(self._plan, indent=1) + "\n")
+                if (plan := self._stages / "plan.json").is_file():
+                    raise UsageError(f"{self._stages}: was begun by another process; give the command again")
+                write_text(plan, json.dumps(self._plan, indent=1) + "\n")
             yield
 
     def translate(self) -> None:
@@ -317,7 +315,7 @@ class _Steps:
 
     @cached_property
     def _begun(self) -> dict[str, Any]:
-        """What the student is begun with, by the names of options."""
+        """The arguments that the student is begun with, by name."""
         asked = self._student
         return {
             "teachers": self._weights,
@@ -330,7 +328,7 @@ class _Steps:
 
     @cached_property
     def _plan(self) -> dict[str, Any]:
-        """What the student was begun with, and what was chosen by measurement; empty if it is new."""
+        """The recorded arguments and measured choices; empty for a new student."""
         file = self._stages / "plan.json"
         if not file.is_file():
             return {}

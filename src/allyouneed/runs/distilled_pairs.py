@@ -1,10 +1,9 @@
-"""What teachers write: the best of several translations of each line (Kim and Rush 2016).
+"""Teachers' translations of texts: the best of several for each line (Kim and Rush 2016).
 
 Where a line has a reference, the translation most similar to it is the best (their sequence-level
 interpolation). Elsewhere it is the one with the least Bayes risk.
 """
 
-import hashlib
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +16,7 @@ import numpy as np
 from sacrebleu import CHRF
 
 from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.data.monolingual_text import MonolingualText
+from allyouneed.data.monolingual_text import MonolingualText, rank
 from allyouneed.data.tab_separated import Columns
 from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 from allyouneed.inference.sampling import rank_by_expected_utility
@@ -60,7 +59,7 @@ class SourceText:
         pairs = zip(
             *(map(_plain, prepared.lines("train", side)) for side in ("source", "target")), strict=True
         )
-        lines = sorted(pairs, key=lambda pair: hashlib.blake2b(pair[0].encode(), digest_size=8).digest())
+        lines = sorted(pairs, key=lambda pair: rank(pair[0]))
         return cls(prepared.text("train", "source"), len(lines), lambda number: lines[:number])
 
     @classmethod
@@ -101,7 +100,7 @@ class DistilledPairs:
             num_done += len(self._rows(teacher, lines[num_done : num_done + _LINES_PER_MEASUREMENT]))
             seconds = time.monotonic() - began
             if num_done == len(lines) or seconds > _MEASURED_SECONDS:
-                return seconds / num_done
+                return seconds / max(1, num_done)  # no line may be short enough
 
     def write(
         self,
@@ -126,9 +125,10 @@ class DistilledPairs:
 
 def corpus_of(files: Sequence[Path], dropped_share: float) -> CorpusFiles:
     """The pairs to learn: all but the given share with the lowest scores, and those without an end."""
-    scores = [float(row[2]) for file in files for row in RowFile(file, 0, file).rows()]
+    filled = [file for file in files if file.stat().st_size]
+    scores = [float(row[2]) for file in filled for row in RowFile(file, 0, file).rows()]
     least = max(float(np.quantile(scores, dropped_share)), _UNFINISHED / 2)
-    return CorpusFiles(pairs=[*files], columns=Columns(score=3, min_score=least))
+    return CorpusFiles(pairs=filled, columns=Columns(score=3, min_score=least))
 
 
 def chosen(candidates: Sequence["Translation"], reference: str | None) -> tuple["Translation", float]:

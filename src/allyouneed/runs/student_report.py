@@ -25,7 +25,7 @@ _MOST_ALONE = 100
 
 @dataclass(frozen=True)
 class ModelFigures:
-    """What was measured of a model."""
+    """The measurements of a model."""
 
     num_bytes: int
     """Size of its weights on disk, of all models of an ensemble."""

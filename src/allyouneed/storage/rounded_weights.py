@@ -111,7 +111,7 @@ def rounded(weights: MappedWeights, path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _fault(stored: MappedTensors, name: str) -> str | None:
-    """What is wrong with a tensor in 8 bits, or with scales; None if nothing is."""
+    """The fault of a tensor in 8 bits, or of scales; None if there is none."""
     array = stored[name]
     if not name.endswith(_SCALE):
         lacks = array.dtype == np.int8 and f"{name}{_SCALE}" not in stored
