@@ -103,7 +103,7 @@ class StackCase:
     @torch.no_grad()
     def search(self) -> Case:
         """Steps of a beam search, from last tokens to next ones, against a search in float64."""
-        case = Case(f"search_step: {self._name}")
+        case = Case(f"search_steps: {self._name}")
         beams, rules = first_beams()
         structure, state = beams_structure(case, beams, rules)
         decoding, num_hypotheses = self._decoding(case), beams.scores.size
@@ -112,8 +112,8 @@ class StackCase:
         for step, (expected_parents, expected_done) in enumerate(steps):
             too_short = case.tensor(torch.from_numpy(step + 1 < LEAST_LENGTHS))
             parents, done = case.room(num_hypotheses, torch.int64), case.room(len(MAX_LENGTHS), torch.uint8)
-            chosen = never, len(NEVER_PRODUCED), too_short, logits
-            case.call("search_step", decoding, step * num_hypotheses, structure, *chosen, parents, done)
+            chosen = never, len(NEVER_PRODUCED), too_short, 1, logits
+            case.call("search_steps", decoding, step * num_hypotheses, structure, *chosen, parents, done)
             expect_array(case, parents, expected_parents)
             expect_array(case, done, expected_done.view(np.uint8))
         expect_beams(case, state, expected, SCORE_BOUND)

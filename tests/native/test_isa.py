@@ -93,5 +93,5 @@ def test_the_header_is_read_as_a_compiler_reads_it() -> None:
         "read_tokens": 5,
         "reorder_hypotheses": 2,
         "advance_beams": 6,
-        "search_step": 9,
+        "search_steps": 10,
     }

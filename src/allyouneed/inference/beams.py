@@ -173,9 +173,9 @@ class Beams:
         self.scores[done] = NOTHING  # freezes the results of sentences that wait to leave
         return parents, done
 
-    def native(self, rules: SearchRules) -> NativeBeams:
-        """The arrays for a step of the kernel, which changes them in place."""
-        self.make_room(1)
+    def native(self, rules: SearchRules, num_steps: int = 1) -> NativeBeams:
+        """The arrays for some steps of the kernel, which changes them in place."""
+        self.make_room(num_steps)
         if self._prepared is None or self._prepared[0] is not rules:
             arrays = Arrays(**self._arrays(), penalties=rules.penalties)
             self._prepared = rules, NativeBeams(arrays, rules.num_candidates, rules.early_stopping)

@@ -328,15 +328,15 @@ class NativeDecoding(Decoding):
         return self._to_all is not None
 
     def search(
-        self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None
+        self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None, num_steps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Do a whole step of beam search, as `SearchingDecoding`."""
+        """Do whole steps of beam search, as `SearchingDecoding`."""
         assert self._to_all is not None
-        hypotheses = self._with_room()
-        return hypotheses.search(beams, self._tables(), self._to_all, _NEVER_PRODUCED, cannot_end)
+        hypotheses, tables = self._with_room(num_steps), self._tables(num_steps)
+        return hypotheses.search(beams, tables, self._to_all, _NEVER_PRODUCED, cannot_end, num_steps)
 
-    def _tables(self) -> Tables:
-        return self._engine.target_tables.covering(self._hypotheses.longest + 1)
+    def _tables(self, num_steps: int = 1) -> Tables:
+        return self._engine.target_tables.covering(self._hypotheses.longest + num_steps)
 
     @property
     def candidates(self) -> Candidates | None:
@@ -363,13 +363,13 @@ class NativeDecoding(Decoding):
         numbers = RowNumbers(self._positions, self._ancestry, rows, self._starts, self._counts)
         self._hypotheses = Hypotheses(self._engine.decoder, self._written, self._memory, numbers)
 
-    def _with_room(self) -> Hypotheses:
-        """The hypotheses, with room for one more position of each."""
+    def _with_room(self, num_steps: int = 1) -> Hypotheses:
+        """The hypotheses, with room for `num_steps` more positions of each."""
         num_sentences, beam_size, num_positions = self._ancestry.shape
-        if self._hypotheses.longest >= num_positions:
+        if self._hypotheses.longest + num_steps > num_positions:
             self._ancestry = np.concatenate([self._ancestry, np.zeros_like(self._ancestry)], axis=2)
             self._arrange()
-        num_new = num_sentences * beam_size
+        num_new = num_steps * num_sentences * beam_size
         if self._written.num_rows + num_new > self._most_rows:
             num_kept = self._tidy() if self._written.num_rows else 0
             self._most_rows = max(2 * num_kept, num_kept + _STEPS_BEFORE_TIDYING * num_new)

@@ -36,7 +36,7 @@ LENGTH_PENALTIES: dict[str, Callable[[Any, float], Any]] = {
 """Penalty functions by name: (length, alpha) -> divisor of the log-probability."""
 
 STEPS_BETWEEN_LOOKS = 8
-"""Number of steps that a device does before the host looks which sentences are done."""
+"""Number of steps that a device, or the kernels with one sentence, do before the host looks what is done."""
 _LEAVING_SHARE = 1 / 8
 
 
@@ -89,14 +89,15 @@ class SearchingDecoding(Protocol):
         """Whether `search` can be used."""
 
     def search(
-        self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None
+        self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None, num_steps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Do a whole step: choose the most probable tokens, advance `beams` in place, and reorder.
+        """Do whole steps: choose the most probable tokens, advance `beams` in place, and reorder.
 
         `beams` is from `Beams.native`; `cannot_end` are the sentences whose hypotheses are too short to end.
+        There are `num_steps` steps, or fewer if one ends a sentence.
 
         Returns:
-            The parent of each new hypothesis (sentences, beams), and which sentences are done.
+            The parent of each new hypothesis (sentences, beams) in the last step; which sentences are done.
         """
 
 
@@ -170,7 +171,7 @@ class BeamSearch:
         self.sentences.extend(sentences)
 
     def step(self) -> list[tuple[SearchRequest, list[Hypothesis]]]:
-        """Extend every hypothesis by one token, or on a device by several: `STEPS_BETWEEN_LOOKS` at most.
+        """Extend every hypothesis by one token, or by several: `STEPS_BETWEEN_LOOKS` at most.
 
         Returns:
             The sentences that are now done, with their hypotheses, best first. Removal copies the rest of the
@@ -208,15 +209,20 @@ class BeamSearch:
     def _in_one_call(
         self, restriction: Restriction | None
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
-        """Do a step in one call; return what `Beams.advance` does, or None if the decoding cannot do it."""
+        """Do steps in one call; return what `Beams.advance` does, or None if the decoding cannot do it.
+
+        There are several if sentences are few and not restricted; so few leave as soon as they are done.
+        """
         searching = self._searching if self._rules.native and not self._config.sampling else None
         if searching is None or not searching.searches or self._phrases:
             return None
         if restriction is not None and not restriction.is_of_lengths:
             return None
-        return searching.search(
-            self._beams.native(self._rules), None if restriction is None else restriction.cannot_end
-        )
+        if restriction is not None:
+            return searching.search(self._beams.native(self._rules), restriction.cannot_end, 1)
+        num_left = int((self._beams.max_lengths - self._beams.lengths).min())
+        num_steps = max(1, min(STEPS_BETWEEN_LOOKS // len(self.sentences), num_left))
+        return searching.search(self._beams.native(self._rules, num_steps), None, num_steps)
 
     def _in_parts(self, restriction: Restriction | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Do a step in several calls; return what `Beams.advance` does."""

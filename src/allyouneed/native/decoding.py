@@ -102,8 +102,9 @@ class Hypotheses:
         project: InPlaceLinear,
         excluded: Int64[np.ndarray, " tokens"],
         cannot_end: Bool[np.ndarray, " sentences"] | None,
+        num_steps: int = 1,
     ) -> tuple[Int64[np.ndarray, "sentences beams"], Bool[np.ndarray, " sentences"]]:
-        """Do a step of beam search; hypotheses that cannot be continued are not computed.
+        """Do steps of beam search until one ends a sentence; hypotheses that cannot go on are not computed.
 
         Args:
             beams: The state of the search.
@@ -111,9 +112,10 @@ class Hypotheses:
             project: Maps hidden states to logits, one for each token that the decoder reads.
             excluded: Tokens that are never chosen but keep their share of the probability.
             cannot_end: Sentences in which the end symbol is not chosen either; None if there are none.
+            num_steps: Largest number of steps.
 
         Returns:
-            The parent of each new hypothesis, and which sentences are done, as `Beams.advance`.
+            The parent of each new hypothesis, and which sentences are done, as the last `Beams.advance`.
 
         Raises:
             MemoryError: There is not enough memory.
@@ -127,19 +129,22 @@ class Hypotheses:
         self._structure.project = project.linear.address
         logits = project.room(self.shape[0] * self.shape[1])
         parents, done = np.empty(self.shape, np.int64), np.empty(self.shape[0], np.bool_)
-        first = self._reserve(tables)
-        num_read = self._library.search_step(
+        first = self._reserve(tables, num_steps)
+        num_read = self._library.search_steps(
             self._address,
             first,
             beams.address,
             address_of(excluded),
             len(excluded),
             None if cannot_end is None else address_of(cannot_end),
+            num_steps,
             address_of(logits),
             address_of(parents),
             address_of(done),
         )
         self._finish(first, num_read)
+        if num_steps > 1:
+            self.longest = int(self._pointed_to[1].positions.max())
         return parents, done
 
     def reorder(self, parents: Int64[np.ndarray, "sentences beams"]) -> None:
@@ -155,13 +160,13 @@ class Hypotheses:
         if not self._library.reorder_hypotheses(self._address, address_of(parents)):
             raise MemoryError
 
-    def _reserve(self, tables: Tables) -> int:
-        """Prepare for a token of each hypothesis; return the row of the first."""
-        assert self.longest < self._num_positions
+    def _reserve(self, tables: Tables, num_steps: int = 1) -> int:
+        """Prepare for `num_steps` tokens of each hypothesis; return the row of the first."""
+        assert self.longest + num_steps <= self._num_positions
         if tables is not self._tables:
             self._tables = tables
             self._structure.encodings, self._structure.angles = tables.addresses()
-        return self._written.reserve(self.shape[0] * self.shape[1])
+        return self._written.reserve(num_steps * self.shape[0] * self.shape[1])
 
     def _finish(self, first: int, num_read: int) -> None:
         """Give back the rows of tokens that were not read, and go on to the next position."""

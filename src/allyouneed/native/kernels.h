@@ -120,7 +120,7 @@ struct tokens {
 /* Sentences that a decoder writes, `beam_size` hypotheses each, and the rows of their keys and values. */
 struct decoding {
     const struct stack *stack;       /* the decoder */
-    const struct linear *project;    /* maps hidden states to logits; only for `search_step` */
+    const struct linear *project;    /* maps hidden states to logits; only for `search_steps` */
     float **tables;                  /* a table of keys and values for each layer */
     const float **memory;            /* a table of the sources' keys and values for each layer */
     const float *encodings, *angles; /* as in `struct tokens`, up to the positions that are read next */
@@ -244,11 +244,12 @@ int advance_beams(
     const struct beams *beams, int64_t k, const float *log_probs, const int64_t *tokens, int64_t *parents,
     uint8_t *done);
 
-/* A whole step of beam search: reads the last token of each hypothesis, chooses the next ones, without `excluded` ones
-and without the end symbol in sentences that `cannot_end` (NULL: all can), and advances and reorders the hypotheses.
-`logits` has room for those of all hypotheses; for `first` and what is returned, see `read_tokens`. */
-int search_step(
+/* Whole steps of beam search, `num_steps` of them or until a sentence is done: each reads the last token of each
+hypothesis, chooses the next ones, without `excluded` ones and without the end symbol in sentences that `cannot_end`
+(NULL: all can), and advances and reorders the hypotheses. `logits` has room for those of all hypotheses; `parents` and
+`done` are those of the last step. For `first` and what is returned, see `read_tokens`. */
+int search_steps(
     const struct decoding *decoding, int64_t first, const struct beams *beams, const int64_t *excluded,
-    int num_excluded, const uint8_t *cannot_end, float *logits, int64_t *parents, uint8_t *done);
+    int num_excluded, const uint8_t *cannot_end, int num_steps, float *logits, int64_t *parents, uint8_t *done);
 
 #endif

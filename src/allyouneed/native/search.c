@@ -135,7 +135,8 @@ static void spread(const struct beams *beams, int64_t num_read, int64_t k, float
     }
 }
 
-int search_step(
+/* A step; returns the number of tokens read, or 0 if there is not enough memory. */
+static int search_step(
     const struct decoding *decoding, int64_t first, const struct beams *beams, const int64_t *excluded,
     int num_excluded, const uint8_t *cannot_end, float *logits, int64_t *parents, uint8_t *done) {
     const struct linear *project = decoding->project;
@@ -160,4 +161,27 @@ int search_step(
         && reorder_hypotheses(decoding, parents);
     free(tokens);
     return complete ? num_read : 0;
+}
+
+/* Counts the sentences that are not done; see the end of `advance_sentence`. */
+static int64_t count_searched(const struct beams *beams) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < beams->num_sentences; i++)
+        count += beams->scores[i * beams->beam_size] > -INFINITY;
+    return count;
+}
+
+int search_steps(
+    const struct decoding *decoding, int64_t first, const struct beams *beams, const int64_t *excluded,
+    int num_excluded, const uint8_t *cannot_end, int num_steps, float *logits, int64_t *parents, uint8_t *done) {
+    const int64_t num_searched = count_searched(beams);
+    int num_read = 0;
+    for (int i = 0; i < num_steps && count_searched(beams) == num_searched; i++) {
+        const int more = search_step(
+            decoding, first + num_read, beams, excluded, num_excluded, cannot_end, logits, parents, done);
+        if (!more)
+            return 0;
+        num_read += more;
+    }
+    return num_read;
 }
