@@ -1,6 +1,7 @@
 """The shape of the code, read from its syntax trees: what imports what, what is never called, its size."""
 
 import ast
+import functools
 import graphlib
 import itertools
 import re
@@ -62,6 +63,11 @@ def package() -> Sources:
     }
 
 
+@functools.cache
+def tree_of(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
 def allowed_units(unit: str) -> set[str]:
     rows = LAYERS.strip().split("\n")
     units = [set(row.replace("|", ",").replace(" ", "").split(",")) for row in rows]
@@ -77,7 +83,7 @@ def unit_of(module: str) -> str:
 
 def imported_names(module: str, source: str) -> Iterator[str]:
     """Every name that is imported, in full: `from a.b import c` gives `a.b.c`."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -135,7 +141,7 @@ def unsafe_code(sources: Sources) -> list[str]:
         for name in imported_names(module, source)
         if name.split(".")[0] in UNSAFE_MODULES
     ]
-    calls = ((m, node) for m, source in sources.items() for node in ast.walk(ast.parse(source)))
+    calls = ((m, node) for m, source in sources.items() for node in ast.walk(tree_of(source)))
     return faults + [
         f"{module}:{node.lineno} calls {ast.unparse(node)}"
         for module, node in calls
@@ -171,7 +177,7 @@ def is_binary(call: ast.Call, *, position: int) -> bool:
 
 
 def undocumented_modules(sources: Sources) -> list[str]:
-    return [module for module, source in sources.items() if not ast.get_docstring(ast.parse(source))]
+    return [module for module, source in sources.items() if not ast.get_docstring(tree_of(source))]
 
 
 def packages_with_code(sources: Sources) -> list[str]:
@@ -181,7 +187,7 @@ def packages_with_code(sources: Sources) -> list[str]:
         f"{module}:{node.lineno} {ast.unparse(node)}"
         for module, source in inner.items()
         if module != f"{ROOT}.__init__"
-        for node in ast.parse(source).body[1:]
+        for node in tree_of(source).body[1:]
         if not isinstance(node, ast.ImportFrom) and not ast.unparse(node).startswith("__all__ =")
     ]
 
@@ -191,7 +197,7 @@ def fragments(sources: Sources) -> list[str]:
     texts = [
         (module, node.lineno, node.value.value)
         for module, source in sources.items()
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if isinstance(node, ast.Expr)
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
     ]
@@ -207,7 +213,7 @@ def flags_below_the_commands(sources: Sources) -> list[str]:
         f"{module}:{text.lineno} {text.value[:60]}"
         for module, source in sources.items()
         if unit_of(module) not in ("cli", "serve", "__main__")
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if not isinstance(node, ast.Expr)
         for text in ast.iter_child_nodes(node)
         if isinstance(text, ast.Constant)
@@ -223,7 +229,7 @@ def oversized(sources: Sources) -> list[str]:
     return files + [
         f"{module}.{node.name} has {lines} lines"
         for module, source in sources.items()
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     ]
@@ -234,7 +240,7 @@ def vague_names(sources: Sources) -> list[str]:
     classes = [
         f"{module}.{node.name}"
         for module, source in sources.items()
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if isinstance(node, ast.ClassDef) and node.name.lower().endswith(VAGUE_NAMES)
     ]
     return modules + classes
@@ -244,7 +250,7 @@ def names_that_occur_twice(sources: Sources) -> list[str]:
     """Public classes, and files, that have the name of an earlier one."""
     seen, again = set[str](), list[str]()
     for module, source in sources.items():
-        classes = [node.name for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+        classes = [node.name for node in tree_of(source).body if isinstance(node, ast.ClassDef)]
         file = module.rpartition(".")[2] + ".py"
         for name in [*(name for name in classes if not name.startswith("_")), file]:
             if name in seen and name not in SHARED_NAMES:
@@ -259,7 +265,7 @@ def tasks_told_apart_by_name(sources: Sources) -> list[str]:
         f"{module}:{node.lineno} {ast.unparse(node)}"
         for module, source in sources.items()
         if unit_of(module) != "tasks"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(tree_of(source))
         if isinstance(node, ast.Compare | ast.Dict | ast.Subscript)
         for part in ast.iter_child_nodes(node)
         if isinstance(part, ast.Constant) and part.value in TASKS and not is_value(node, part)

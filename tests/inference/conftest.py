@@ -33,4 +33,8 @@ def next_logits(decoding: Decoding, tokens: object) -> Tensor:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if metafunc.module.__name__.rpartition(".")[2] in DECODING:
-        metafunc.parametrize("instructions", KINDS, indirect=True)
+        first, *others = KINDS
+        marked = [pytest.param(kind, marks=pytest.mark.release) for kind in others if kind != "plain"]
+        metafunc.parametrize(
+            "instructions", [first, *marked, *KINDS[-1:]] if others else KINDS, indirect=True
+        )

@@ -24,10 +24,10 @@ def built() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("device_itself", "training"),
+        "device_itself",
         *(
             pytest.param(name, marks=pytest.mark.release)
-            for name in ("inference", "benchmark", "benchmark_training")
+            for name in ("training", "inference", "benchmark", "benchmark_training")
         ),
     ],
 )

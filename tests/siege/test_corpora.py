@@ -89,7 +89,7 @@ def fuzzed(number: int) -> Case:
     return prepare(str(number), *files, *options, change=change, needs=needs).ending(*CODES)
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(2_000, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [6, pytest.param(2_000, marks=pytest.mark.release)])
 def test_corpora_are_prepared_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("corpora", TABLE, fuzzed, count, record_property)

@@ -74,7 +74,7 @@ def fuzzed(number: int) -> Case:
     return redirected(draw.choice(sorted(COMMANDS)), *draw.choice(streams))
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(500, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [5, pytest.param(500, marks=pytest.mark.release)])
 def test_no_descriptor_breaks_a_command(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("descriptors", TABLE, fuzzed, count, record_property)

@@ -193,7 +193,7 @@ def fuzzed(number: int) -> Case:
     )
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(1_000, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [5, pytest.param(1_000, marks=pytest.mark.release)])
 def test_no_environment_breaks_a_command(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("environment", TABLE, fuzzed, count, record_property)

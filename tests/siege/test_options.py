@@ -159,7 +159,7 @@ def fuzzed(number: int) -> Case:
     return Case(str(number), tuple(arguments), targets=tuple(targets), stdin=b"sun moon\n\nstar\n", rows=rows)
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(1_200, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [12, pytest.param(1_200, marks=pytest.mark.release)])
 def test_options_are_heeded_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("options", TABLE, fuzzed, count, record_property)

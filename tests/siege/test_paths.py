@@ -156,7 +156,7 @@ def fuzzed(number: int) -> Case:
     return at(draw.choice(sorted(WRITERS)), draw.choice(sorted(PLACES)))
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(800, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [6, pytest.param(800, marks=pytest.mark.release)])
 def test_what_is_there_is_not_replaced(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("paths", TABLE, fuzzed, count, record_property)

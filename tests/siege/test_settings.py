@@ -95,7 +95,7 @@ def fuzzed(number: int) -> Case:
     return Case(str(number), ("plan", "--set", *values))
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(1_300, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [12, pytest.param(1_300, marks=pytest.mark.release)])
 def test_settings_are_taken_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("settings", TABLE, fuzzed, count, record_property)

@@ -173,7 +173,7 @@ def _prepared(draw: random.Random, name: str) -> Case:
     return Case(name, arguments, change=change, targets=("new",))
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(1_500, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [15, pytest.param(1_500, marks=pytest.mark.release)])
 def test_texts_are_answered_line_by_line_or_refused_in_a_line(
     siege: Siege, count: int, record_property: Record
 ) -> None:

@@ -101,7 +101,7 @@ def fuzzed(number: int) -> Case:
     return parse(str(number), change=change)
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(1_200, marks=pytest.mark.release)])
+@pytest.mark.parametrize("count", [8, pytest.param(1_200, marks=pytest.mark.release)])
 def test_trees_are_read_or_refused_in_a_line(siege: Siege, count: int, record_property: Record) -> None:
     """Promise: Siege."""
     siege.hold("trees", TABLE, fuzzed, count, record_property)

@@ -195,7 +195,7 @@ def seen_by(script: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_a_compiled_run_has_the_weights_of_one_that_is_not_within_rounding(seen: dict[str, Any]) -> None:
     assert seen["compiled"]["notices"] == []
     difference = np.subtract(seen["compiled"]["weights"], seen["padded"]["weights"])
@@ -203,20 +203,20 @@ def test_a_compiled_run_has_the_weights_of_one_that_is_not_within_rounding(seen:
     assert np.sqrt(np.mean(difference**2)) < 1e-6
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_dropout_in_compiled_code_depends_on_the_place_in_the_run_alone(seen: dict[str, Any]) -> None:
     assert seen["dropout"]["the same again"]
     assert seen["dropout"]["another in another step"]
     assert seen["dropout"]["not the masks of eager code"]
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_both_passes_of_compiled_code_drop_the_same(seen: dict[str, Any]) -> None:
     """The loss rises along the gradient by its length, which it would not with other masks."""
     assert seen["dropout"]["slope"] == pytest.approx(seen["dropout"]["length of the gradient"], rel=0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_flash_attention_is_in_the_one_graph_that_is_compiled(seen: dict[str, Any]) -> None:
     """Twice in the decoder's layer and once in the encoder's; that it runs needs a GPU."""
     assert seen["flash operators"] == 3
@@ -245,12 +245,14 @@ def test_what_cannot_be_compiled_is_computed_without_and_the_log_says_why(
     torch.testing.assert_close(weights["on"], weights["off"], rtol=0, atol=1e-5)
 
 
+@pytest.mark.release
 def test_each_of_several_runs_in_one_process_is_compiled(traced: dict[str, Any]) -> None:
     for run in traced["several"]:
         assert run["notices"] == []
         assert len(run["sizes"]) == 1
 
 
+@pytest.mark.release
 def test_a_run_with_more_sizes_than_pytorch_compiles_goes_on_without_compiling(
     traced: dict[str, Any],
 ) -> None:

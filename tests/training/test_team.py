@@ -78,7 +78,9 @@ def before_each_module() -> Iterator[Callable[[Callable[[nn.Module], None]], Non
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "variant", ["transformer", *(pytest.param(name, marks=pytest.mark.release) for name in [*VARIANTS][1:])]
+)
 def test_any_number_of_threads_trains_to_the_bits_of_one(
     new_run: NewRun, tmp_path: Path, variant: str, precision: str
 ) -> None:
