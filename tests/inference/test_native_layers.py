@@ -32,6 +32,8 @@ VARIANTS: list[dict[str, Any]] = [
     {"positions": "concatenated", "decoder_start": "zeros"},
     {"autoregression": "ssru", "num_decoder_layers": 3, "scaled_embeddings": False},
     {"autoregression": "ssru", "norm": "pre"},
+    {"autoregression": "ssru", "positions": "rotary"},
+    {"autoregression": "ssru", "positions": "alibi"},
     {"positions": "fairseq", "decoder_start": "end", "norm": "pre"},
 ]
 SOURCES, TARGETS = [[5, 6, 7, 9, END], [9, END]], [[START, 8, 4], [START, 7, 7, 7, 5]]

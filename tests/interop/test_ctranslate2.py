@@ -27,7 +27,9 @@ def test_models_of_every_kind_keep_their_log_probabilities(model_of_every_kind: 
     assert export_model(model_of_every_kind, "ctranslate2", tmp_path / "out").difference < ROUNDING
 
 
-@pytest.mark.parametrize("variant", [{"norm": "pre"}, {"decoder_start": "zeros"}], ids=str)
+@pytest.mark.parametrize(
+    "variant", [{"norm": "pre"}, {"decoder_start": "zeros"}, {"positions": "rotary"}], ids=str
+)
 def test_it_has_variants_that_others_lack(
     random_model: RandomModel, tmp_path: Path, variant: dict[str, Any]
 ) -> None:

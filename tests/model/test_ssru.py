@@ -71,7 +71,6 @@ def test_cells_keep_the_digits_that_bfloat16_lacks(unit: SSRU) -> None:
     ("settings", "said"),
     [
         ({"neighbourhood": 5}, "neighbourhood = 5 needs self-attention in the decoder"),
-        ({"positions": "rotary"}, "positions = rotary needs self-attention in the decoder"),
         ({"architecture": "convolutional"}, "autoregression = ssru has no effect"),
     ],
     ids=str,

@@ -225,13 +225,11 @@ class ModelConfig(Config):
                 raise ValueError(
                     f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
-        in_self_attention = self.positions not in (*_SINUSOIDS, "learned")
-        for name, needs in {"neighbourhood": self.neighbourhood, "positions": in_self_attention}.items():
-            if self.autoregression == "ssru" and needs:
-                raise ValueError(
-                    f"{name} = {getattr(self, name)} needs self-attention in the decoder, and "
-                    'autoregression = "ssru"; leave one of them out'
-                )
+        if self.autoregression == "ssru" and self.neighbourhood is not None:
+            raise ValueError(
+                f"neighbourhood = {self.neighbourhood} needs self-attention in the decoder, and "
+                'autoregression = "ssru"; leave one of them out'
+            )
         if self.guided_layer is not None and self.guided_layer > self.decoder_layers:
             raise ValueError(
                 f"guided_layer = {self.guided_layer}: the decoder has {self.decoder_layers} layers; take one "
@@ -239,7 +237,7 @@ class ModelConfig(Config):
             )
         if self.guided_alignment and not self.source_end:
             raise ValueError("guided_alignment needs source_end = true; leave one of them out")
-        if self.architecture != "transformer" and in_self_attention:
+        if self.architecture != "transformer" and self.positions not in (*_SINUSOIDS, "learned"):
             raise ValueError(
                 f'positions = "{self.positions}" needs the transformer; take "sinusoidal" or "learned"'
             )

@@ -214,9 +214,8 @@ def student_of(shape: str, teacher: ModelConfig) -> RunConfig:
 
 def _suits_students(model: ModelConfig) -> bool:
     """Whether a recurrent unit may take the place of self-attention, and layers that do nothing be added."""
-    in_self_attention = model.positions in ("rotary", "alibi", "relative") or model.neighbourhood is not None
     is_plain = model.architecture == "transformer" and model.feed_forward == "network"
-    return is_plain and not in_self_attention and model.source_end
+    return is_plain and model.neighbourhood is None and model.source_end
 
 
 def compact() -> RunConfig:

@@ -1,8 +1,8 @@
 """CTranslate2 export: a folder for its `Translator`, which runs it in float32 or another compute type.
 
 The format represents the paper's model exactly: both positional encodings (as a table), any epsilon,
-attention with or without biases, shared or separate embedding matrices. It also has pre-norm, other
-activations, decoders of another depth, and what models of Marian have.
+attention with or without biases, shared or separate embedding matrices. It also has pre-norm, rotary
+positions, other activations, decoders of another depth, and what models of Marian have.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from typing import Any
 import tokenizers
 from torch import nn
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.interop.ctranslate2_files import LAYER
@@ -70,16 +71,8 @@ _WITH_SENTENCEPIECE = {
 
 def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
     """Write the model, its vocabularies and tokenisers, and a README, into `directory`."""
-    from ctranslate2.specs import TransformerSpec
-    from ctranslate2.specs.common_spec import Activation
-
     config = model.config
-    spec = TransformerSpec.from_config(
-        (config.num_layers, config.decoder_layers),
-        config.num_heads,
-        pre_norm=config.norm == "pre",
-        activation=Activation[config.activation.upper()],
-    )
+    spec = _specification(config)
     _copy_weights(spec, model, 1 + MAX_TOKENS + checkpoint.config.search.max_extra_tokens)
     for name, content in checkpoint.attachments.items():
         (directory / name).write_bytes(content)
@@ -109,6 +102,23 @@ def write(model: Transformer, checkpoint: Checkpoint, directory: Path) -> None:
         difference=DIFFERENCES[search.length_normalization],
     )
     (directory / "README.md").write_bytes(readme.encode())
+
+
+def _specification(config: ModelConfig) -> Any:
+    """A model of the format without weights."""
+    from ctranslate2.specs import transformer_spec
+    from ctranslate2.specs.common_spec import Activation
+
+    form: dict[str, Any] = {
+        "num_heads": config.num_heads,
+        "pre_norm": config.norm == "pre",
+        "activation": Activation[config.activation.upper()],
+        "rotary_dim": config.head_widths[0] if config.positions == "rotary" else None,
+    }
+    return transformer_spec.TransformerSpec(
+        transformer_spec.TransformerEncoderSpec(config.num_layers, **form),
+        transformer_spec.TransformerDecoderSpec(config.decoder_layers, **form),
+    )
 
 
 class CTranslate2Model:
@@ -193,7 +203,8 @@ def _copy_weights(spec: Any, model: Transformer, num_positions: int) -> None:
         (spec.decoder, model.target_positions, model.decoder_norm),
     ):
         learned = positions.weight if isinstance(positions, LearnedPositions) else None
-        part.position_encodings.encodings = positions(num_positions) if learned is None else learned
+        if hasattr(part, "position_encodings"):  # not in a decoder with rotary positions
+            part.position_encodings.encodings = positions(num_positions) if learned is None else learned
         _copy_part(part, norm)
     for stack in ("encoder", "decoder"):
         for layer_spec, layer in zip(getattr(spec, stack).layer, getattr(model, stack), strict=True):

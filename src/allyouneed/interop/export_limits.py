@@ -31,7 +31,7 @@ _COMMON: dict[str, Container[object]] = {
 _CTRANSLATE2: Supported = {
     **_COMMON,
     **dict.fromkeys(("scaled_embeddings", "layer_norm_epsilon", "norm", "source_end"), _Any()),
-    "positions": {"sinusoidal", "concatenated", "learned"},
+    "positions": {"sinusoidal", "concatenated", "learned", "rotary"},
     "decoder_start": {"symbol", "zeros"},
 }
 _HUGGING_FACE: Supported = {
