@@ -1,6 +1,7 @@
 """A folder for CTranslate2 computes what the model computes, whatever the model's kind."""
 
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from allyouneed import load_translator
 from allyouneed.errors import ModelError
 from allyouneed.interop import ctranslate2
 from allyouneed.interop.exporting import FORMATS, export_model
+from allyouneed.interop.importing import import_model
 from allyouneed.model.transformer import Transformer
-from allyouneed.storage.checkpoint import Checkpoint
+from allyouneed.storage.checkpoint import Checkpoint, load_checkpoint
 
 require_packages("ctranslate2")
 
@@ -34,6 +36,26 @@ def test_it_has_variants_that_others_lack(
     random_model: RandomModel, tmp_path: Path, variant: dict[str, Any]
 ) -> None:
     assert export_model(random_model(**variant), "ctranslate2", tmp_path / "out").difference < ROUNDING
+
+
+def test_rotary_positions_come_back(random_model: RandomModel, tmp_path: Path) -> None:
+    original = random_model(positions="rotary")
+    export_model(original, "ctranslate2", tmp_path / "out")
+    import_model(tmp_path / "out", tmp_path / "back")
+    models = [load_checkpoint(path) for path in (original, tmp_path / "back")]
+    assert models[1].config.model.positions == "rotary"
+    for name, weight in models[0].weights.items():
+        assert weight.equal(models[1].weights[name]), name
+
+
+def test_other_positions_in_self_attention_are_refused(random_model: RandomModel, tmp_path: Path) -> None:
+    export_model(random_model(positions="rotary"), "ctranslate2", folder := tmp_path / "out")
+    content = (folder / "model.bin").read_bytes()
+    base = struct.pack("<f", 10_000)
+    assert base in content
+    (folder / "model.bin").write_bytes(content.replace(base, struct.pack("<f", 500_000), 1))
+    with pytest.raises(ModelError, match="positions in self-attention are not those that export writes"):
+        import_model(folder, tmp_path / "back")
 
 
 def test_learned_positions_are_kept_as_far_as_they_go(random_model: RandomModel, tmp_path: Path) -> None:

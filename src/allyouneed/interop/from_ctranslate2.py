@@ -165,11 +165,14 @@ def _weights(
     pre_norm = bool(numbers.get("pre_norm", 1))
     for stack in ("encoder", "decoder") if pre_norm else ():
         weights[f"{stack}_norm.weight"], weights[f"{stack}_norm.bias"] = norm(f"{stack}/layer_norm")
-    positions = _positions(tensors, weights, width)
-    tensors.require_empty()
     heads = numbers.get("num_heads", 0)
     if heads < 1 or width % heads:
         raise damaged(tensors.path, f"num_heads is {heads:g}, which does not divide {width}")
+    if _is_turned(tensors, depths, width, int(heads)):
+        positions: dict[str, object] = {"positions": "rotary"}
+    else:
+        positions = _positions(tensors, weights, width)
+    tensors.require_empty()
     return weights, {
         **{"d_model": width, "d_ff": inner, "num_heads": int(heads)},
         **{"num_layers": depths[0], "num_decoder_layers": depths[1]},
@@ -213,6 +216,22 @@ def _depth(tensors: Tensors, stack: str) -> int:
     if not depth:
         raise damaged(tensors.path, "has no layers")
     return depth
+
+
+def _is_turned(tensors: Tensors, depths: tuple[int, int], width: int, heads: int) -> bool:
+    """Whether self-attention has rotary positions, of our kind in each layer, and embeddings have none."""
+    layers = [
+        (stack, n) for stack, depth in zip(("encoder", "decoder"), depths, strict=True) for n in range(depth)
+    ]
+    found = [tensors.numbers(f"{stack}/layer_{n}/self_attention/") for stack, n in layers]
+    if not any(found):
+        return False
+    added = "encoder/position_encodings/encodings"
+    is_added = added in tensors and tensors.take(added, tensors.shape(added)[0], width).any()
+    ours = {"rotary_dim": width // heads, "rotary_interleave": 1, "rotary_base": 10_000}
+    if is_added or any(each != ours for each in found):
+        raise ModelError(f"{tensors.path}: positions in self-attention are not those that export writes")
+    return True
 
 
 def _positions(tensors: Tensors, weights: Weights, width: int) -> dict[str, object]:
