@@ -144,8 +144,10 @@ def test_a_student_as_wide_as_its_teacher_has_its_form() -> None:
     assert (model.num_heads, model.norm, model.tied_embeddings) == (2, "pre", "none")
     assert (model.num_layers, model.decoder_layers, model.d_ff) == (6, 2, 512)
     assert (model.dropout, model.autoregression) == (0.1, "ssru")
-    rotary = student_of("tiny", teacher.replace(positions="rotary")).model
-    assert (rotary.num_heads, rotary.positions, rotary.norm) == (4, "sinusoidal", "pre")
+    rotary = student_of("tiny", teacher.replace(positions="rotary", norm="post")).model
+    assert (rotary.num_heads, rotary.positions, rotary.norm) == (2, "rotary", "post")
+    restricted = student_of("tiny", teacher.replace(neighbourhood=5, norm="post")).model
+    assert (restricted.num_heads, restricted.neighbourhood, restricted.norm) == (4, None, "pre")
 
 
 def test_an_unknown_shape_is_refused_by_name() -> None:

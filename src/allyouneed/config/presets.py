@@ -158,11 +158,12 @@ SIZES: dict[str, dict[str, int]] = {
 def modern(size: str) -> RunConfig:
     """A model of one of the `SIZES`, and what has been found better than the paper's recipe since.
 
-    Normalisation comes before the sub-layers, and the learning rate falls in a straight line to 0 at the end
-    of the run (docs/experiments/budget.md).
+    Normalisation comes before the sub-layers, self-attention turns queries and keys by their positions
+    (rotary), and the learning rate falls in a straight line to 0 at the end of the run
+    (docs/experiments/budget.md).
     """
     return base().replace(
-        model={"norm": "pre", "dropout": 0.2, **SIZES[size]},
+        model={"norm": "pre", "positions": "rotary", "dropout": 0.2, **SIZES[size]},
         training={"schedule": "linear_decay", "batch_tokens": 2_048},
         search={"beam_size": 5},
     )
