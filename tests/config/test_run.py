@@ -201,6 +201,17 @@ def test_an_odd_width_is_refused_where_layers_are_halved_and_nowhere_else() -> N
     assert build_model(small)(ids, ids).shape == (1, 3, 11)
 
 
+@pytest.mark.parametrize("side", ["encoder", "decoder"])
+def test_a_stack_to_be_restricted_needs_the_size_of_the_neighbourhood(side: str) -> None:
+    (message,) = refusal_of(f"model.neighbourhood_in={side}")
+    assert f'neighbourhood_in = "{side}" has no effect without neighbourhood; set that' in message
+    model = RunConfig().with_settings(["model.neighbourhood=8", f"model.neighbourhood_in={side}"]).model
+    assert [model.reach(causal=causal) is None for causal in (False, True)] == [
+        side == "decoder",
+        side == "encoder",
+    ]
+
+
 @pytest.mark.parametrize(
     ("setting", "known"),
     [

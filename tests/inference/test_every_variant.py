@@ -27,7 +27,9 @@ VARIANTS: list[dict[str, Any]] = [
 VARIANTS += [
     {**variant, "neighbourhood": 6} for variant in VARIANTS if variant.keys() & {"attention", "positions"}
 ]
+VARIANTS += [{"neighbourhood": 6, "neighbourhood_in": side} for side in ("encoder", "decoder")]
 VARIANTS += [
+    {"autoregression": "ssru", "neighbourhood": 6, "neighbourhood_in": "encoder"},
     {"attention": "additive", "positions": "relative"},
     {"attention": "unscaled", "positions": "rotary"},
 ]

@@ -33,8 +33,8 @@ class Reach(NamedTuple):
 
 _OF_TRANSFORMER = (
     *("activation", "attention", "attention_bias", "attention_dropout", "autoregression", "guided_alignment"),
-    *("guided_layer", "max_distance", "neighbourhood", "norm", "num_decoder_layers", "output_bias"),
-    *("scaled_embeddings", "source_end", "target_space"),
+    *("guided_layer", "max_distance", "neighbourhood", "neighbourhood_in", "norm"),
+    *("num_decoder_layers", "output_bias", "scaled_embeddings", "source_end", "target_space"),
 )
 _ARCHITECTURES_THAT_KNOW = {
     **dict.fromkeys(_OF_TRANSFORMER, ("transformer",)),
@@ -90,6 +90,8 @@ class ModelConfig(Config):
     """Number of keys per query in restricted self-attention, r (4, Table 1): the query's own position and its
     neighbours on both sides, in the decoder only those before it; default: all. Cross-attention is not
     restricted."""
+    neighbourhood_in: Literal["both", "encoder", "decoder"] = "both"
+    """Stacks whose self-attention is restricted to the neighbourhood."""
     autoregression: Literal["attention", "ssru"] = "attention"
     """Reader of the output so far in each layer of the decoder: self-attention (3.2.3), or a simpler simple
     recurrent unit (SSRU; Kim et al. 2019), which is faster."""
@@ -184,7 +186,7 @@ class ModelConfig(Config):
     def reach(self, *, causal: bool) -> Reach | None:
         """Positions that self-attention sees before and after a query; None if it sees all."""
         r = self.neighbourhood
-        if r is None:
+        if r is None or self.neighbourhood_in == ("encoder" if causal else "decoder"):
             return None
         return Reach(r - 1, 0) if causal else Reach.around(r)
 
@@ -218,6 +220,14 @@ class ModelConfig(Config):
         return self
 
     @model_validator(mode="after")
+    def _check_neighbourhood(self) -> Self:
+        if self.neighbourhood is None and self.neighbourhood_in != "both":
+            raise ValueError(
+                f'neighbourhood_in = "{self.neighbourhood_in}" has no effect without neighbourhood; set that'
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_architecture(self) -> Self:
         for name, known in sorted(_ARCHITECTURES_THAT_KNOW.items()):
             value = getattr(self, name)
@@ -225,7 +235,7 @@ class ModelConfig(Config):
                 raise ValueError(
                     f"{name} = {value} has no effect with architecture = {self.architecture!r}; leave it out"
                 )
-        if self.autoregression == "ssru" and self.neighbourhood is not None:
+        if self.autoregression == "ssru" and self.reach(causal=True) is not None:
             raise ValueError(
                 f"neighbourhood = {self.neighbourhood} needs self-attention in the decoder, and "
                 'autoregression = "ssru"; leave one of them out'
