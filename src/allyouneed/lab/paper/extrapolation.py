@@ -3,7 +3,6 @@
 Models are trained on pairs of up to 20 tokens per side, and tested on longer pairs of the same text.
 """
 
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,10 @@ import torch
 
 from allyouneed.config.presets import PRESETS
 from allyouneed.config.run import RunConfig
-from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.data.lines import write_lines
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.errors import DataError, LockedError
+from allyouneed.errors import DataError
 from allyouneed.lab.paper.experiment import Experiment, Figure, Row, Work
+from allyouneed.lab.paper.remade_data import remade_data
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import (
     SCORES,
@@ -29,8 +27,6 @@ from allyouneed.lab.paper.training_rows import (
 )
 from allyouneed.model.position_tables import sinusoids
 from allyouneed.preparation.prepared_data import PreparedData
-from allyouneed.preparation.preparing import prepare
-from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
 from allyouneed.tasks.translation.translator import Translator
 
@@ -38,8 +34,6 @@ LONGEST_TRAINED = 20
 _BUCKETS = ((21, 30), (31, 40), (41, 60))
 _MOST_OF_A_BUCKET = 300
 _FEWEST_OF_A_BUCKET = 10
-_WAIT = 0.5
-"""Seconds between looks at what another process prepares."""
 _NOTES = [
     f"The models are trained on pairs of up to {LONGEST_TRAINED} tokens per side. `bleu` and `perplexity` "
     "are measured on validation pairs within that limit; the other figures on pairs whose longer side has "
@@ -63,34 +57,6 @@ def largest_error_of_shift(d_model: int, offset: int, num_positions: int = 1_000
 def _linear(work: Work) -> Mapping[str, Any]:
     d_model = work.scale(PRESETS["base"]()).model.d_model
     return {"error_of_shift": max(largest_error_of_shift(d_model, offset) for offset in (1, 2, 7, 20, 60))}
-
-
-def short_data(work: Work) -> Path:
-    """The given data without pairs of more than 20 tokens; prepared once for all rows, by one process."""
-    folder = work.directory.parents[1] / "short"
-    while not (short := folder / "data").exists():
-        try:
-            _prepare_short(work, folder, short)
-        except LockedError:  # another process is preparing it
-            time.sleep(_WAIT)
-    return short
-
-
-def _prepare_short(work: Work, folder: Path, short: Path) -> None:
-    with RunDirectory(folder).locked():
-        text = folder / "text"
-        if short.exists():
-            return
-        given = PreparedData(work.data)
-        text.mkdir(exist_ok=True)
-        for part in ("train", "valid"):
-            for side in ("source", "target"):
-                write_lines(text / f"{part}.{side}", given.lines(part, side))
-        train, valid = (
-            CorpusFiles(text / f"{part}.source", text / f"{part}.target", drop_repeats=False)
-            for part in ("train", "valid")
-        )
-        prepare(short, train, valid, given.config.replace(max_tokens=LONGEST_TRAINED), work.say)
 
 
 def require_long_pairs(data: PreparedData) -> None:
@@ -140,7 +106,8 @@ def score_by_length(
 
 def _row(name: str, what: str, config: RunConfig) -> Row:
     def compute(work: Work) -> Mapping[str, Any]:
-        data = short_data(work)
+        # The data without pairs of more than 20 tokens.
+        data = remade_data(work, "short", max_tokens=LONGEST_TRAINED)
         translator = trained(work, work.scale(config), data)
         given = PreparedData(work.data)
         sources, references = (given.lines("train", side) for side in ("source", "target"))
