@@ -1,8 +1,8 @@
-"""Documents in HTML or XML on standard input, and files in other formats, with progress and messages."""
+"""Documents on standard input, as lines or in HTML or XML, and files in other formats, with messages."""
 
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -13,12 +13,28 @@ from allyouneed.errors import DataError, notice
 if TYPE_CHECKING:
     from allyouneed.cli.segment_report import SegmentReport
     from allyouneed.markup.marks import MarkedText
+    from allyouneed.tasks.translation.line_documents import DocumentTranslator
     from allyouneed.tasks.translation.outputs import Translation
+    from allyouneed.tasks.translation.translator import Translator
     from allyouneed.terms.keeping import KeepingTranslator
 
 _MOST_BYTES: Final = 2**25
 """Largest document; its parts are in memory together."""
 _FOR_LINES: Final = ("n_best", "alignments", "split_sentences")
+
+
+@contextlib.contextmanager
+def in_documents(translator: "Translator", most_lines: int) -> "Iterator[DocumentTranslator]":
+    """A translator of lines as documents; a notice at the end counts those that had to be repaired."""
+    from allyouneed.tasks.translation.line_documents import DocumentTranslator
+
+    documents = DocumentTranslator(translator, most_lines)
+    yield documents
+    if documents.num_repaired:
+        _notice(
+            f"{documents.num_repaired:,} of {documents.num_documents:,} documents came back with another "
+            "number of lines, or cut, and were translated line by line"
+        )
 
 
 def translate_document(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from allyouneed.cli.document_stream import translate_document, translate_into
+from allyouneed.cli.document_stream import in_documents, translate_document, translate_into
 from allyouneed.cli.line_output import LineOutput, StreamOutput, parts_output, resumed_output
 from allyouneed.cli.request_lines import (
     STANDARD_INPUT,
@@ -42,21 +42,25 @@ if TYPE_CHECKING:
     from allyouneed.cli.request_lines import Answered
     from allyouneed.data.lines import Line
     from allyouneed.runs.cluster_translation import ClusterTranslator
+    from allyouneed.tasks.translation.line_documents import DocumentTranslator
     from allyouneed.tasks.translation.outputs import Translation
     from allyouneed.tasks.translation.translator import Translator
     from allyouneed.terms.keeping import KeepingTranslator
 
     Stream = Callable[[Iterable[TranslationRequest | Failure]], Iterator[Answered]]
     Check = Callable[[str, Translation], str | None]
+    Answering = Translator | KeepingTranslator | DocumentTranslator
 
 
 _WITHOUT_EFFECT = "batch_tokens", "batch_size", "workers"
 """Options that answers do not depend on."""
 _FOR_LINES = (
     *("n_best", "scores", "alignments", "jsonl", "target_prefix"),
-    *("split_sentences", "strict", "resume_output", "parts"),
+    *("split_sentences", "strict", "resume_output", "parts", "document"),
 )
 """Options without effect on a document."""
+_NOT_IN_DOCUMENTS = tuple(name for name in _FOR_LINES if name not in ("strict", "document"))
+"""Options without effect on the lines of `--document`."""
 
 
 @Parameter(name="*")
@@ -128,6 +132,10 @@ class TextLines:
     target_prefix."""
     split_sentences: bool = False
     """Split each line into sentences, translate them separately, and join the translations."""
+    document: AtLeastOne | None = None
+    """Translate up to N lines at a time as one document, by a model trained on lines joined by ` ¶ `; a blank
+    line ends a document. A document that comes back with another number of lines is translated line by
+    line, and a notice counts these."""
     too_long: Literal["split", "error"] = "split"
     """Lines too long for the model: translate them in parts, with a notice, or report an error."""
     markup: Literal["html", "xml"] | None = None
@@ -151,12 +159,18 @@ class TextLines:
             raise UsageError("--scores: --jsonl always writes scores; leave it out")
         if self.parts and self.resume_output:
             raise UsageError("--parts and --resume-output: name one of them")
+        if self.document and (given := self._given(_NOT_IN_DOCUMENTS)):
+            raise UsageError(f"{given[0]}: is for single lines, not for --document; leave it out")
         if self.attributes and not self.markup:
             raise UsageError("--attributes: is for documents; add --markup html or xml")
         return JsonLines() if self.jsonl else PlainText(self.n_best, self.scores, self.alignments)
 
+    def _given(self, names: Sequence[str]) -> list[str]:
+        """The options of these names that are given."""
+        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name)]
+
     def _require_for_document(self, engine: Engine) -> None:
-        wrong = [f"--{name.replace('_', '-')}" for name in _FOR_LINES if getattr(self, name)]
+        wrong = self._given(_FOR_LINES)
         if wrong := [*wrong, *([f"--engine {engine}"] if engine != "local" else [])]:
             raise UsageError(f"{wrong[0]}: is for lines, not for a file or --markup; leave it out")
 
@@ -195,6 +209,7 @@ def translate(
     echo "A dog runs." | allyouneed translate models/first --beam-size 8 --n-best 4 --scores
     allyouneed translate models/first --split-sentences --resume-output book.de < book.en
     echo '{"id": 7, "text": "A dog runs."}' | allyouneed translate models/several --to fr --jsonl
+    allyouneed translate models/documents --document 16 < chapter.en > chapter.de
     allyouneed translate models/first --markup html --attributes alt,title < page.html > seite.html
     allyouneed translate models/first report.docx bericht.docx
     allyouneed translate runs/seed1 runs/seed2 runs/seed3 < test.en > output.de
@@ -268,10 +283,16 @@ def _translate_lines(
     computing: Computing,
 ) -> int:
     """Translate the lines of standard input as `asked`; return the exit code."""
-    answering = _keeping(translator, kept, engine, shortlist) if kept.is_wanted else translator
-    stream: Stream = partial(answering.answer, **asked)
-    _require_possible(stream, lines.target_prefix, shortlist)
+    if lines.document and (kept.is_wanted or engine != "local"):
+        raise UsageError("--document: cannot be used with --keep, --glossary, --memory or --engine ray")
     with contextlib.ExitStack() as stack:
+        answering: Answering = translator
+        if lines.document:
+            answering = stack.enter_context(in_documents(translator, lines.document))
+        elif kept.is_wanted:
+            answering = _keeping(translator, kept, engine, shortlist)
+        stream: Stream = partial(answering.answer, **asked)
+        _require_possible(stream, lines.target_prefix, shortlist)
         request = partial(_request, [*models, shortlist], lines, kept, asked, computing)
         report = stack.enter_context(
             SegmentReport.appended_to(kept.report, [lines.resume_output, *kept.files])
@@ -279,7 +300,7 @@ def _translate_lines(
         output = stack.enter_context(_output(lines, request))
         if engine == "ray":
             stream = partial(_on_cluster(stack, models, shortlist, computing).answer, **asked)
-        in_one, unkept = engine == "ray" or lines.parts is not None, kept.unkept()
+        in_one, unkept = bool(engine == "ray" or lines.parts or lines.document), kept.unkept()
         checks = _checks(translator, asked, lines.strict, unkept)
         return _answer(lines, unkept, output, stream, checks, report, in_one=in_one)
 
