@@ -52,6 +52,7 @@ from allyouneed.lab.paper.identity import (
     require_same,
 )
 from allyouneed.lab.paper.kept_rows import find_kept, keep_rows, require_keepable, rows_in, take_up
+from allyouneed.lab.paper.long import LONG
 from allyouneed.lab.paper.paths import PATHS
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.scaling import SCALING
@@ -67,7 +68,7 @@ from allyouneed.storage.run_directory import RunDirectory
 
 _ALL = (
     *(TABLE1, PATHS, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
-    *(AOP, SCALING, EXTRAPOLATION, VARIANTS, FIGURES_3_TO_5),
+    *(AOP, SCALING, EXTRAPOLATION, LONG, VARIANTS, FIGURES_3_TO_5),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 """Command-line name -> experiment, in the order of the index of results. Write a new one like `table3.py`."""
