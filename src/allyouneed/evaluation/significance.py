@@ -123,6 +123,13 @@ def resampled_scores(
     return np.array([score(generator.multinomial(len(counts), share) @ counts) for _ in range(num_samples)])
 
 
+def bootstrap_p_value(baseline: Counts, system: Counts, score: Callable[[Counts], float]) -> float:
+    """P-value of the difference of two systems, from their counts; see `paired_bootstrap`."""
+    differences = resampled_scores(system, score) - resampled_scores(baseline, score)
+    observed = score(system.sum(axis=0)) - score(baseline.sum(axis=0))
+    return share_as_large(differences - differences.mean(), observed)
+
+
 def share_as_large(by_chance: NDArray[np.float64], observed: float) -> float:
     """P-value: share of the differences `by_chance` at least as large as the observed one, either way."""
     return float(((np.abs(by_chance) >= abs(observed)).sum() + 1) / (by_chance.size + 1))

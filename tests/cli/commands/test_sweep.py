@@ -3,13 +3,15 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from allyouneed import load_translator
 from allyouneed.cli.program import main
 from allyouneed.data.lines import read_lines
 from allyouneed.evaluation import BleuTokens, bleu_13a, bleu_of
-from allyouneed.evaluation.significance import paired_bootstrap
+from allyouneed.evaluation.significance import bootstrap_p_value, paired_bootstrap
+from allyouneed.lab.statistics.figure_tests import TESTS
 
 
 def test_every_pair_is_tried_and_the_best_named(
@@ -110,3 +112,30 @@ def test_an_empty_text_is_refused_before_and_a_value_given_twice_is_tried_once(
     text = ["--source", str(toy_text / "valid.en"), "--reference", str(toy_text / "valid.toy")]
     assert main([*command, *text]) == 0
     assert capsys.readouterr().err.count("done\n") == 1
+
+
+def test_settings_of_a_parser_are_compared_by_the_brackets_of_a_development_set(
+    toy_parser: Path, toy_treebank: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trees = str(toy_treebank / "dev.mrg")
+    command = ["sweep", str(toy_parser), "--trees", trees, "--beam-sizes", "1", "2"]
+    command += ["--length-penalties", "0.3"]
+    assert main([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    for tried in found["tried"]:
+        search = ["--beam-size", str(tried["beam_size"]), "--length-penalty", str(tried["length_penalty"])]
+        assert main(["evaluate", str(toy_parser), "--trees", trees, *search, "--json"]) == 0
+        scores = json.loads(capsys.readouterr().out)
+        assert tried["bracket_f1"] == pytest.approx(scores["bracket_f1"]["score"])
+    assert sorted(tried["p_value"] is None for tried in found["tried"]) == [False, True]
+    assert main(command) == 0
+    assert ", bracket F1 " in capsys.readouterr().out
+    assert main([*command, "--pairs", "val.tsv"]) == 2
+    assert "--trees: is for parsers; leave out --source" in capsys.readouterr().err
+
+
+def test_equal_outputs_have_a_p_value_of_one_and_much_worse_ones_a_small_one() -> None:
+    best, worse = np.full((40, 3), 4), np.full((40, 3), 4)
+    worse[:, 0] = np.arange(40) % 3
+    assert bootstrap_p_value(best, best, TESTS["bracket_f1"].score) == 1
+    assert bootstrap_p_value(worse, best, TESTS["bracket_f1"].score) < 0.01
