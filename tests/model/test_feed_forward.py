@@ -46,3 +46,13 @@ def test_each_position_is_mapped_alike_and_alone() -> None:
     x = torch.randn(2, 5, 6)
     alone = torch.stack([torch.stack([network(position) for position in sentence]) for sentence in x])
     torch.testing.assert_close(network(x), alone)
+
+
+def test_it_is_two_convolutions_with_kernel_size_1() -> None:
+    network, inner, outer = FeedForward(6, 10), torch.nn.Conv1d(6, 10, 1), torch.nn.Conv1d(10, 6, 1)
+    for convolution, linear in ((inner, network.inner), (outer, network.outer)):
+        weights = {"weight": linear.weight.unsqueeze(-1), "bias": linear.bias}
+        convolution.load_state_dict({name: each.detach() for name, each in weights.items()})
+    x = torch.randn(2, 5, 6)
+    convolved = outer(inner(x.transpose(1, 2)).relu()).transpose(1, 2)
+    torch.testing.assert_close(network(x), convolved)

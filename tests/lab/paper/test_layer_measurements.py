@@ -16,6 +16,7 @@ from allyouneed.lab.paper.layer_measurements import (
     path_length,
     peak_bytes,
     reach_by_round,
+    receptive_field,
     sequential_operations,
 )
 from allyouneed.lab.paper.layer_types import TYPES, R
@@ -126,6 +127,12 @@ def test_the_table_s_path_lengths_are_as_in_the_paper() -> None:
     assert [STACKS["convolutional"].path(n) for n in (3, 4, 5, 6, 65)] == [1, 2, 2, 3, 32]  # (n - 1) / 2
     assert [STACKS["restricted"].path(n) for n in (5, 6, 9, 10)] == [1, 2, 2, 3]  # (n - 1) / 4
     assert STACKS["position_wise"].path(7) == math.inf
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("n", [10, 19])
+def test_the_receptive_field_found_is_that_of_the_draft(name: str, n: int) -> None:
+    assert receptive_field(STACKS[name].stack, n) == STACKS[name].receptive_field(n)
 
 
 def test_a_neighbourhood_does_not_depend_on_the_length() -> None:

@@ -46,6 +46,7 @@ def test_no_data_is_needed_and_every_row_is_measured(out: Path) -> None:
         figures = json.loads((out / layer.name / "seed-1" / "result.json").read_bytes())
         assert figures["flops_n"] == pytest.approx(2 if layer.name in squares else 1)
         assert float(figures["path"]) == layer.path(8)
+        assert figures["receptive_field"] == layer.receptive_field(8)
         assert figures["sequential_n"] == layer.sequential
         assert all(math.isfinite(figures[name]) for name in ("time_n", "time_d", "memory_n", "layer_d"))
 

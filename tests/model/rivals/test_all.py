@@ -1,9 +1,15 @@
 """What holds for every rival: what a position sees, that steps are the whole, and what its gradient is."""
 
+from typing import Any
+
+import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.config.model import ModelConfig
+from allyouneed.lab.paper.layer_measurements import longest_chain_of_products, plain_operations
+from allyouneed.model.architectures import ARCHITECTURES, build_model
 from allyouneed.model.encoder_decoder import StepwiseModel
 from allyouneed.symbols import PADDING, SENTINEL, START
 
@@ -77,3 +83,21 @@ def test_the_gradient_is_the_slope_of_the_loss(rival: StepwiseModel) -> None:
                 parameter.add_(direction, alpha=sign * distance)
             values.append(loss())
     torch.testing.assert_close(slope, (values[0] - values[1]) / (2 * distance), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_only_the_recurrent_translator_has_a_longer_chain_of_products_for_more_tokens(
+    architecture: str,
+) -> None:
+    settings: dict[str, Any] = {"source_vocab_size": 17, "target_vocab_size": 17, "d_model": 12}
+    settings |= {"architecture": architecture, "num_heads": 2, "num_layers": 2}
+    model = build_model(ModelConfig(**settings))
+
+    def chain(source: int, target: int) -> int:
+        ids = [torch.full((1, length), 5) for length in (source, target)]
+        with plain_operations():
+            return longest_chain_of_products(model(*ids))
+
+    more_source, more_target = chain(7, 4) - chain(4, 4), chain(4, 7) - chain(4, 4)
+    # Three more source tokens are read backwards by the first layer, and then forwards by the second.
+    assert (more_source, more_target) == ((6, 3) if architecture == "recurrent" else (0, 0))

@@ -230,7 +230,7 @@ def reach_by_round(build: Stack, n: int) -> Iterator[Bool[Tensor, "inputs output
     before = torch.zeros(n, n, dtype=torch.bool)
     while True:
         layers.append(build(n, _WIDTH, len(layers)).double())
-        found = _reach(layers, n)
+        found = _reach(partial(layers[0].after_rounds, above=layers[1:]), n)
         if torch.equal(found, before):
             return
         yield found
@@ -248,7 +248,7 @@ def path_length(build: Stack, n: int) -> float:
 
     def reach_after(num_rounds: int) -> Bool[Tensor, "inputs outputs"]:
         layers.extend(build(n, _WIDTH, place).double() for place in range(len(layers), num_rounds))
-        return _reach(layers[:num_rounds], n)
+        return _reach(partial(layers[0].after_rounds, above=layers[1:num_rounds]), n)
 
     def is_complete(reach: Bool[Tensor, "inputs outputs"]) -> bool:
         return torch.equal(reach.triu(), torch.ones_like(reach).triu())
@@ -264,10 +264,16 @@ def path_length(build: Stack, n: int) -> float:
     return most
 
 
-def _reach(layers: list[ComparedLayer], n: int) -> Bool[Tensor, "inputs outputs"]:
+def receptive_field(build: Stack, n: int) -> int:
+    """The largest number of input positions that influence one output position of a single layer."""
+    torch.manual_seed(0)
+    return int(_reach(build(n, _WIDTH, 0).double(), n).sum(0).max())
+
+
+def _reach(compute: Callable[[Tensor], Tensor], n: int) -> Bool[Tensor, "inputs outputs"]:
     """Reach by the gradients of the output positions, each computed in its own sequences."""
     x = torch.randn(_NUM_DRAWS * n, n, _WIDTH, dtype=torch.float64, requires_grad=True)
-    states = layers[0].after_rounds(x, layers[1:]).unflatten(0, (_NUM_DRAWS, n))
+    states = compute(x).unflatten(0, (_NUM_DRAWS, n))
     of_each = states.diagonal(dim1=1, dim2=2)  # (draws, d, n): output i of sequence i
     (gradient,) = torch.autograd.grad(of_each, x, torch.randn_like(of_each))
     of_draws: Tensor = gradient.ne(0).any(-1).unflatten(0, (_NUM_DRAWS, n))  # (draws, outputs, inputs)

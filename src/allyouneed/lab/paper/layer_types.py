@@ -30,8 +30,9 @@ class LayerType:
 
     name: str
     what: str
-    orders: tuple[str, str, str]
-    """The table's orders: complexity, sequential operations, maximum path length."""
+    orders: tuple[str, str, str, str]
+    """The table's orders: complexity, sequential operations, maximum path length, and its draft's size of the
+    receptive field."""
     build: Callable[[int, int], ComparedLayer]
     """Makes the layer whose cost is measured, from n and d."""
     complexity: Callable[[float, float], float]
@@ -47,6 +48,10 @@ class LayerType:
     """The table's sequential operations per additional position."""
     connected: Stack | None = None
     """Makes the layers whose paths are counted; by default copies of the one whose cost is measured."""
+
+    def receptive_field(self, n: int) -> int:
+        """The draft's size of the receptive field at a length, with `CONNECTED_R` for r."""
+        return {"n": n, "k": K, "r": CONNECTED_R, "1": 1}[self.orders[3]]
 
     @property
     def stack(self) -> Stack:
@@ -68,7 +73,7 @@ TYPES = [
     LayerType(
         "self_attention",
         "self-attention",
-        ("n² · d", "1", "1"),
+        ("n² · d", "1", "1", "n"),
         lambda n, d: FullSelfAttention(d),
         lambda n, d: n**2 * d,
         lambda n: 1,
@@ -77,7 +82,7 @@ TYPES = [
     LayerType(
         "recurrent",
         "recurrent (LSTM)",
-        ("n · d²", "n", "n"),
+        ("n · d²", "n", "n", "n"),
         lambda n, d: RecurrentLayer(d),
         lambda n, d: n * d**2,
         lambda n: n,
@@ -88,7 +93,7 @@ TYPES = [
     LayerType(
         "convolutional",
         "convolutional",
-        ("k · n · d²", "1", "n / k"),
+        ("k · n · d²", "1", "n / k", "k"),
         lambda n, d: ConvolutionalLayer(d, K),
         lambda n, d: K * n * d**2,
         _sides(K - 1),
@@ -96,7 +101,7 @@ TYPES = [
     LayerType(
         "dilated",
         "convolutional, dilated",
-        ("k · n · d²", "1", "log_k n"),
+        ("k · n · d²", "1", "log_k n", "k"),
         lambda n, d: ConvolutionalLayer(d, K),
         lambda n, d: K * n * d**2,
         _dilated_layers,
@@ -105,7 +110,7 @@ TYPES = [
     LayerType(
         "restricted",
         "self-attention (restricted)",
-        ("r · n · d", "1", "n / r"),
+        ("r · n · d", "1", "n / r", "r"),
         lambda n, d: RestrictedSelfAttention(d, R),
         lambda n, d: R * n * d,
         _sides(CONNECTED_R / 2),
@@ -116,7 +121,7 @@ TYPES = [
     LayerType(
         "separable",
         "convolutional (separable), dilated",
-        ("k · n · d + n · d²", "1", "log_k n"),
+        ("k · n · d + n · d²", "1", "log_k n", "k"),
         lambda n, d: SeparableConvolutional(d, K),
         lambda n, d: K * n * d + n * d**2,
         _dilated_layers,
@@ -126,7 +131,7 @@ TYPES = [
     LayerType(
         "position_wise",
         "position-wise feed-forward",
-        ("n · d²", "1", "∞"),
+        ("n · d²", "1", "∞", "1"),
         lambda n, d: PositionWise(d),
         lambda n, d: n * d**2,
         lambda n: math.inf,
@@ -134,7 +139,7 @@ TYPES = [
     LayerType(
         "fully_connected",
         "fully connected",
-        ("n² · d²", "1", "1"),
+        ("n² · d²", "1", "1", "n"),
         lambda n, d: FullyConnected(d, n),
         lambda n, d: n**2 * d**2,
         lambda n: 1,

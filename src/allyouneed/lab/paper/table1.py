@@ -21,6 +21,7 @@ from allyouneed.lab.paper.layer_measurements import (
     measure,
     path_length,
     reach_by_round,
+    receptive_field,
     sequential_operations,
 )
 from allyouneed.lab.paper.layer_types import CONNECTED_N, CONNECTED_R, TYPES, WIDTH, K, LayerType, R
@@ -86,6 +87,7 @@ def measured(layer: LayerType, work: Work) -> Mapping[str, Any]:
         "sequential": chains[1],
         "sequential_n": (chains[1] - chains[0]) / (CONNECTED_N // 2),
         "path": _number(paths[-1]),
+        "receptive_field": receptive_field(layer.stack, LENGTHS[-1]),
         "by_n": _curve(by_n, of_n),
         "by_d": _curve(by_d, of_d),
         "paths": {"n": LENGTHS, "path": [_number(path) for path in paths]},
@@ -115,6 +117,7 @@ def _paper(layer: LayerType) -> dict[str, float]:
         "flops_d": by_d,
         "sequential_n": layer.sequential,
         "path": layer.path(CONNECTED_N),
+        "receptive_field": layer.receptive_field(CONNECTED_N),
     }
     if layer.width_of_lengths == WIDTH and layer.name != "self_attention":
         figures["cheaper_from"] = figures["cheaper_from_flops"] = layer.complexity(1, WIDTH) / WIDTH
@@ -231,21 +234,24 @@ def _orders(figures: Mapping[str, Any], names: Mapping[str, str]) -> str:
         *("layer type", "complexity per layer", "exponents fitted to time"),
         *("sequential operations", f"counted, n = {CONNECTED_N}"),
         *("maximum path length", f"found, n = {CONNECTED_N}, k = {K}, r = {CONNECTED_R}"),
+        *("receptive field", "found"),
     )
     lines = []
     for name, found in figures.items():
-        complexity, sequential, path = _TYPE_OF[name].orders
+        complexity, sequential, path, field = _TYPE_OF[name].orders
         cells = (
             f"O({complexity})",
             f"<span>n<sup>{found['time_n']:.2f}</sup> · d<sup>{found['time_d']:.2f}</sup></span>",
             *(f"O({sequential})", str(found["sequential"])),
             *(f"O({path})", "∞" if found["path"] == "inf" else str(found["path"])),
+            *(field, str(found.get("receptive_field", ""))),
         )
         lines.append((html.escape(names[name]), cells))
     text = (
         "The paper's orders beside the measurements on this machine: the exponents of n and d in the time of "
-        "the core, the longest chain of dependent matrix products, and the number of rounds until every "
-        "input position has reached every later output position. "
+        "the core, the longest chain of dependent matrix products, the number of rounds until every "
+        "input position has reached every later output position, and the number of input positions that "
+        "influence one output position of a layer, a column of the paper's draft. "
         f"Cost is measured with k = {K} and r = {R}; lengths are compared at d = {WIDTH}."
     )
     return heading("The table", text) + cards(titles, lines)
@@ -326,6 +332,9 @@ _FIGURES = {
     "path": Figure(
         "path",
         "maximum path length: rounds until every input position has changed every later output position",
+    ),
+    "receptive_field": Figure(
+        "receptive field", "number of input positions that influence one output position of a layer"
     ),
     "cheaper_from": Figure("cheaper from", "n above which the core takes less time than full self-attention"),
     "cheaper_from_flops": Figure(
