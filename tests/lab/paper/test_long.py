@@ -72,6 +72,8 @@ def results_of(growth: float, difference: float, verdict: str, monkeypatch: pyte
         (1.1, 1.5, "differs", "yes"),
         (1.1, -1.5, "differs", "no"),
         (1.7, -0.2, "not told apart", "no"),
+        (1.7, -0.2, "not tested", "no"),
+        (1.1, -0.2, "not tested", "not decided"),
     ],
 )
 def test_the_papers_sentence_holds_if_cost_is_linear_and_quality_is_not_worse(

@@ -188,16 +188,23 @@ def _verdict(results: Results, counted: str) -> str:
     row, figure = f"both_{R[-1]}", f"bleu_{LONGEST}"
     found = [each for each in judge(results) if (each.row, each.figure) == (row, figure)]
     growth = [results.values(f"base_{R[-1]}", name) for name in ("time_n", "memory_n")]
-    if not (found and all(growth)):
+    if not all(growth):
         return counted
-    (in_time, *_), (in_memory, *_) = growth
-    is_worse = found[0].verdict == "differs" and found[0].difference < 0
-    answer = "no" if is_worse or max(in_time, in_memory) > _LINEAR else "yes"
+    in_time, in_memory = (of_rows[0] for of_rows in growth)
+    quality, answer = "the quality is not tested yet", "not decided"
+    if found:
+        difference, verdict = found[0].difference, found[0].verdict
+        quality = (
+            f"documents of {LONGEST} sentences have {difference:+.2f} BLEU ({verdict}) against all positions"
+        )
+        if verdict != "not tested":
+            answer = "no" if verdict == "differs" and difference < 0 else "yes"
+    if max(in_time, in_memory) > _LINEAR:
+        answer = "no"
     return (
         f"Local, restricted attention handles large inputs and outputs efficiently: {answer}. With r = "
         f"{R[-1]}, the time of training the paper's base model grows as n^{in_time:.2f} and its memory as "
-        f"n^{in_memory:.2f} up to {LENGTHS[-1]:,} tokens; documents of {LONGEST} sentences have "
-        f"{found[0].difference:+.2f} BLEU ({found[0].verdict}) against attention to all positions. {counted}"
+        f"n^{in_memory:.2f} up to {LENGTHS[-1]:,} tokens; {quality}. {counted}"
     )
 
 
