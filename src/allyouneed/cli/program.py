@@ -63,6 +63,7 @@ COMMANDS = {
     "attend": "Show what a model attends to while it translates or parses a sentence.",
     "import": "Import a model of other software, and prove that it computes the same.",
     "export": "Export a model to a folder that other software can load, and check it there.",
+    "card": "Write a model card, for a hub, from what a model and its run have recorded.",
     "plan": "Show parameters, FLOPs, memory and time of a run, before training.",
     "cost": "Show the cost of a run: time, FLOPs (counted and by the paper's formula), energy, price.",
     "reproduce": "Run an experiment of the paper, and print the paper's figures beside ours, and a verdict.",
