@@ -40,10 +40,10 @@ _HUGE = 10**6
 """Bounds from here on only keep sizes representable."""
 
 
-def _values(schema: Mapping[str, Any]) -> str:
+def values_of(schema: Mapping[str, Any]) -> str:
     """What a setting can be, in words."""
     if "anyOf" in schema:
-        return " or ".join(_values(choice) for choice in schema["anyOf"] if choice.get("type") != "null")
+        return " or ".join(values_of(choice) for choice in schema["anyOf"] if choice.get("type") != "null")
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
@@ -58,11 +58,12 @@ def _values(schema: Mapping[str, Any]) -> str:
         ]
         return " ".join(["integer" if schema["type"] == "integer" else "number", ", ".join(bounds)]).strip()
     if schema["type"] == "array":
-        return f"list of {_values(schema['items'])}" if "items" in schema else "pair of texts"
+        return f"list of {values_of(schema['items'])}" if "items" in schema else "pair of texts"
     return "text"
 
 
-def _default(schema: Mapping[str, Any]) -> str:
+def default_of(schema: Mapping[str, Any]) -> str:
+    """The default of a setting, in words."""
     default = schema.get("default")
     if default in (None, "", [], ()):
         return "-"
@@ -85,7 +86,7 @@ def page() -> Iterator[str]:
         )
         for name, setting in schema["properties"].items():
             told = re.sub(r"docs/([\w-]+)\.md", r"[\1](\1.md)", " ".join(descriptions(config)[name].split()))
-            yield f"| `{group}.{name}` | {_default(setting)} | {_values(setting)} | {told} |"
+            yield f"| `{group}.{name}` | {default_of(setting)} | {values_of(setting)} | {told} |"
         yield ""
 
 

@@ -120,7 +120,7 @@ class Body(BaseModel):
     Strict values are of JSON's types: declare lists, not tuples, and literals, not enumerations.
     """
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 class StrictRoute(APIRoute):

@@ -65,6 +65,7 @@ class OneTextBody(OptionsBody):
     """A text to translate."""
 
     text: Text
+    """The text; for alternatives, one sentence without line breaks."""
 
 
 class ParseBody(Body):
@@ -80,6 +81,7 @@ class AttentionBody(Body):
     """A sentence of which the attention is wanted."""
 
     text: Text
+    """The sentence."""
     translation: Text | None = None
     """Its translation, or its tree in brackets; by default the model's own."""
     source: Language | None = None
@@ -94,6 +96,7 @@ class DetectBody(Body):
     """A text whose language is wanted."""
 
     text: Text
+    """The text."""
 
 
 def routes(service: Service) -> APIRouter:
