@@ -6,6 +6,7 @@
 # make bench-gpu     an accelerator on one page: correct against the CPU, training speed, decoding speed
 # make multi30k      the Multi30k model, trained and scored; goes on where it was interrupted
 # make wheel         two wheels in dist/: pure Python, and with the C kernels ready-made for this platform (needs gcc)
+# make release       the files of a release in dist/: wheels, sources, SBOM, SHA256SUMS; built twice and compared
 # make docs          the documentation as a site in site/
 # make clean         remove what the other targets cache and build
 #
@@ -17,7 +18,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-release check bench bench-gpu multi30k wheel docs clean
+.PHONY: demo test test-release check bench bench-gpu multi30k wheel release docs clean
 
 demo: OUT ?= runs/demo
 demo: $(INSTALLED)
@@ -51,6 +52,10 @@ multi30k: $(READY)
 wheel: $(READY)
 	$(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
 	HATCH_BUILD_HOOK_ENABLE_CUSTOM=true $(BIN)/python -m pip wheel -q --no-deps --wheel-dir dist .
+
+release: $(READY) # needs gcc; and gcc-aarch64-linux-gnu for the wheel of that architecture
+	rm -rf dist
+	$(BIN)/python deploy/release.py dist
 
 docs: $(READY)
 	$(BIN)/python -m pip install -qq --editable '.[docs]'

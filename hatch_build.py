@@ -1,8 +1,10 @@
 """Puts ready-made C kernels into a wheel for this machine's platform: `make wheel`.
 
 Off unless `HATCH_BUILD_HOOK_ENABLE_CUSTOM=true`, so that no other build or installation needs a compiler.
+With `ALLYOUNEED_WHEEL_MACHINE=aarch64` they are for another architecture, by its cross compiler.
 """
 
+import os
 import platform
 import re
 import shutil
@@ -17,7 +19,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Compiles the kernels for every instruction set of this machine's architecture."""
+    """Compiles the kernels for every instruction set of an architecture."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Add the libraries and the tag of the platform to the wheel."""
@@ -26,9 +28,10 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         sys.path.insert(0, str(Path(self.root) / "src"))
         from allyouneed.native import compiler, isa
 
-        if sys.platform != "linux" or shutil.which("gcc") is None:
-            raise RuntimeError("a wheel with ready-made kernels is built on Linux, with gcc")
-        machine = platform.machine()
+        machine = os.environ.get("ALLYOUNEED_WHEEL_MACHINE") or platform.machine()
+        gcc = gcc_for(machine)
+        if sys.platform != "linux" or shutil.which(gcc) is None:
+            raise RuntimeError(f"a wheel with ready-made kernels for {machine} is built on Linux, with {gcc}")
         self.folder = tempfile.TemporaryDirectory()
         libraries = {
             Path(self.folder.name) / compiler.library_name(instructions): instructions.options
@@ -36,8 +39,8 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             if not instructions.machines or machine in instructions.machines
         }
         with ThreadPoolExecutor() as pool:
-            list(pool.map(compile_library, libraries, libraries.values()))
-        command = ["gcc", f"-print-file-name={compiler.OPENMP}"]
+            list(pool.map(lambda path: compile_library(gcc, path, libraries[path]), libraries))
+        command = [gcc, f"-print-file-name={compiler.OPENMP}"]
         openmp = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
         for path in (*libraries, openmp):
             build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
@@ -52,7 +55,12 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
             self.folder.cleanup()
 
 
-def compile_library(path: Path, options: tuple[str, ...]) -> None:
+def gcc_for(machine: str) -> str:
+    """The compiler for an architecture: this machine's own, or Debian's cross compiler."""
+    return "gcc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc"
+
+
+def compile_library(gcc: str, path: Path, options: tuple[str, ...]) -> None:
     """Compile a library that calls the OpenMP of the process: PyTorch's, or else that of the wheel.
 
     Linked to libgomp by name, it could load the system's beside PyTorch's, or need it where there is none.
@@ -61,11 +69,9 @@ def compile_library(path: Path, options: tuple[str, ...]) -> None:
 
     with tempfile.TemporaryDirectory() as objects:
         sources = sorted(SOURCES.glob("*.c"))
-        subprocess.run(
-            ["gcc", *FLAGS, "-fPIC", *options, "-fopenmp", "-c", *sources], cwd=objects, check=True
-        )
+        subprocess.run([gcc, *FLAGS, "-fPIC", *options, "-fopenmp", "-c", *sources], cwd=objects, check=True)
         parts = sorted(Path(objects).iterdir())
-        subprocess.run(["gcc", "-shared", "-s", "-o", path, *parts, "-lm"], check=True)
+        subprocess.run([gcc, "-shared", "-s", "-o", path, *parts, "-lm"], check=True)
 
 
 def glibc_needed(library: Path) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The table of formats in `docs/files.md` has the versions in the code; `tests/compatibility` keeps their files."""
+"""The table of formats in `docs/files.md` has the versions in the code; files of each are kept for tests."""
 
 import json
 import re

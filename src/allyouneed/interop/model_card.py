@@ -198,7 +198,7 @@ def _use(card: ModelCard) -> Iterator[str]:
     command = "parse" if card.is_parser else "translate"
     yield "## Use"
     yield ""
-    yield f"With [allyouneed](https://pypi.org/project/allyouneed/) {__version__} or later, in this folder:"
+    yield f"With allyouneed {__version__} or later, in this folder:"
     yield ""
     yield from ("```", f"allyouneed verify . && allyouneed {command} . < input.txt > output.txt", "```", "")
     yield f'or in Python: `allyouneed.load_{"parser" if card.is_parser else "translator"}(".")`.'
