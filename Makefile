@@ -58,7 +58,6 @@ release: $(READY) # needs gcc; and gcc-aarch64-linux-gnu for the wheel of that a
 	$(BIN)/python deploy/release.py dist
 
 docs: $(READY)
-	$(BIN)/python -m pip install -qq --editable '.[docs]'
 	$(BIN)/zensical build --strict
 
 clean:

@@ -40,6 +40,21 @@ def prose(text: str) -> str:
     return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
+_SECTION = "<h2>(.*?)</h2>"
+
+
+def with_contents(body: Sequence[str]) -> list[str]:
+    """The body of a page after links to its sections, if it has several."""
+    whole = "\n".join(body)
+    titles = re.findall(_SECTION, whole)
+    if len(titles) < 2:
+        return [*body]
+    places = {title: f"section-{number}" for number, title in enumerate(titles, start=1)}
+    links = "".join(f'<a href="#{place}">{title}</a>' for title, place in places.items())
+    marked = re.sub(_SECTION, lambda found: f'<a id="{places[found[1]]}"></a>{found[0]}', whole)
+    return [f'<nav class="contents" aria-label="Contents">{links}</nav>', marked]
+
+
 def heading(title: str, text: str) -> str:
     """A heading and the paragraph below it."""
     return f"<h2>{html.escape(title)}</h2><p>{prose(text)}</p>"

@@ -8,6 +8,7 @@ import json
 import os
 import statistics
 import textwrap
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import groupby
@@ -17,11 +18,12 @@ from urllib.parse import quote
 from matplotlib.figure import Figure as Picture
 
 from allyouneed.errors import DataError, UsageError, printable
-from allyouneed.explorer.html_parts import cards, page, panel, plot, prose
+from allyouneed.explorer.html_parts import cards, page, panel, plot, prose, with_contents
 from allyouneed.explorer.page import json_in_html
 from allyouneed.explorer.text_tables import aligned
 from allyouneed.lab.paper.experiment import FAILED, PICTURES, Results, Row
 from allyouneed.lab.paper.pages import curves_page
+from allyouneed.lab.paper.pages.claims import claims_table
 from allyouneed.lab.paper.pages.results_table import VERDICTS, Cell, ResultsTable, results_table
 from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.storage.publish import disk_errors, write_text
@@ -38,10 +40,12 @@ def as_page(results: Results, table: ResultsTable) -> str:
     extra = [*experiment.sections(results)] if experiment.sections else []
     comes_first = experiment.sections_first and extra != []
     costs = [*_cost_table(table)]
-    body = [
+    head = [
         f"<h1>{html.escape(table.title)}</h1>",
         f'<p class="verdict">{prose(table.verdict)}</p>',
         f'<p class="facts">{html.escape(", ".join(table.facts))}</p>',
+    ]
+    body = [
         *((*extra, "<h2>All figures</h2>") if comes_first else ()),
         *main_table(table),
         *(["<h2>Cost</h2>", *costs] if costs else []),
@@ -55,7 +59,7 @@ def as_page(results: Results, table: ResultsTable) -> str:
         *(f"<p>{prose(remark)}</p>" for remark in table.remarks),
         f"{_DATA}{json_in_html(asdict(table))}</script>",
     ]
-    return page(table.title, body)
+    return page(table.title, [*head, *with_contents(body)])
 
 
 def read_table(text: str) -> ResultsTable | None:
@@ -306,40 +310,47 @@ def write_index(folder: Path) -> Path:
         texts = {file: file.read_bytes().decode(errors="replace") for file in sorted(files) if file.is_file()}
         if index.is_file() and _TITLE_IN_HTML not in index.read_bytes().decode(errors="replace"):
             raise UsageError(f"{index}: is another page; move it, or name another folder", settings=["out"])
-    found = [entry for file, text in texts.items() if (entry := _entry(file, text, folder))]
-    if not found:
+    tables = {file: table for file, text in texts.items() if (table := _table_of(file, text))}
+    if not tables:
         raise DataError(f"{folder}: has no page that `reproduce` has written; run an experiment first")
-    body = [f"<h1>{_TITLE_IN_HTML}</h1>"]
+    found = [_entry(file, table, folder) for file, table in tables.items()]
+    body = [*claims_table({_link(file, folder): table for file, table in tables.items()})]
     for (_, title), entries in groupby(sorted(found), key=lambda entry: entry[0]):
         body += [f"<h2>{title}</h2>", *(text for _, _, text in entries)]
-    write_text(index, page(_TITLE, body))
+    write_text(index, page(_TITLE, [f"<h1>{_TITLE_IN_HTML}</h1>", *body]))
     return index
 
 
-def _entry(file: Path, text: str, folder: Path) -> tuple[tuple[int, str], str, str] | None:
-    """The place and title of a page's experiment, the page's facts, and its entry; None for other pages.
+def _table_of(file: Path, text: str) -> ResultsTable | None:
+    """The table of a page; None for other pages.
 
     Raises:
         DataError: The table is damaged.
     """
     try:
-        table = read_table(text)
-        if table is None:
-            return None
-        place = _ORDER.index(table.experiment) if table.experiment in _ORDER else len(_ORDER)
-        return (place, html.escape(table.title)), " ".join(table.facts), _shown(file, table, folder)
+        if (table := read_table(text)) is not None:
+            _entry(file, table, file.parent)
+            deque(claims_table({"": table}))
+        return table
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         raise DataError(
             f"{file}: is damaged, or was written by another version; run its experiment again, or remove it"
         ) from None
 
 
+def _entry(file: Path, table: ResultsTable, folder: Path) -> tuple[tuple[int, str], str, str]:
+    """The place and title of a page's experiment, the page's facts, and its entry."""
+    place = _ORDER.index(table.experiment) if table.experiment in _ORDER else len(_ORDER)
+    return (place, html.escape(table.title)), " ".join(table.facts), _shown(file, table, folder)
+
+
+def _link(file: Path, folder: Path) -> str:
+    return quote(os.fsencode(file.relative_to(folder)))
+
+
 def _shown(file: Path, table: ResultsTable, folder: Path) -> str:
     """The verdict of a page, a link to it, and its facts."""
-    link = quote(os.fsencode(file.relative_to(folder)))
     name = file.resolve().parent.name if file.name == "results.html" else file.stem
     facts = html.escape(", ".join(table.facts))
-    return (
-        f'<p>{prose(table.verdict)}</p><p class="facts"><a href="{link}">{html.escape(printable(name))}</a>: '
-        f"{facts}</p>"
-    )
+    link = f'<a href="{_link(file, folder)}">{html.escape(printable(name))}</a>'
+    return f'<p>{prose(table.verdict)}</p><p class="facts">{link}: {facts}</p>'
