@@ -61,14 +61,14 @@ def test_a_page_loads_nothing_from_elsewhere_and_fits(
 def test_the_site_is_light_or_dark_as_the_reader_wishes(
     browser: Any, address: str, scheme: str, is_dark: bool
 ) -> None:
-    page = browser.contexts[0].new_page()
-    page.emulate_media(color_scheme=scheme)
+    reader = browser.new_context(color_scheme=scheme)  # whose choice is not that of another test
+    page = reader.new_page()
     page.goto(address)
     [red, green, blue] = page.evaluate(
         "getComputedStyle(document.body).backgroundColor.match(/[0-9.]+/g).slice(0, 3).map(Number)"
     )
     assert (red + green + blue < 3 * 128) == is_dark
-    page.close()
+    reader.close()
 
 
 @pytest.mark.browser
