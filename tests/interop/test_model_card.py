@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from huggingface_hub import EvalResult
@@ -29,7 +30,7 @@ def scores(tmp_path: Path) -> Path:
 
 def test_the_library_of_the_hub_reads_every_fact(toy_model: Path, scores: Path) -> None:
     card = read_card(toy_model, name='a "b": c', scores=scores, test_set="Test: 1 # 2", licence="cc-by-4.0")
-    read = HubCard(card.text()).data
+    read: Any = HubCard(card.text()).data
     assert (read.license, read.pipeline_tag, read.library_name) == ("cc-by-4.0", "translation", "allyouneed")
     assert read.model_name == 'a "b": c'
     results = read.eval_results

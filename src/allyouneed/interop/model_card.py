@@ -165,7 +165,7 @@ def _header(card: ModelCard) -> Iterator[str]:
         if value:
             is_short = isinstance(value, str) or isinstance(value[0], str)
             shown = json.dumps(value, ensure_ascii=False, indent=None if is_short else 1)
-            yield textwrap.indent(f"{key}: {shown}", " ", lambda line, key=key: not line.startswith(key))
+            yield textwrap.indent(f"{key}: {shown}", " ")[1:]
     yield "---"
 
 

@@ -13,20 +13,21 @@ from allyouneed.lab.paper.pages.claims import (
     Rule,
     as_tested,
     beside_first,
-    claims_table,
     close,
     number,
-    sentence,
     untested,
 )
+from allyouneed.lab.paper.pages.claims_table import claims_table, sentence
 from allyouneed.lab.paper.pages.results_page import read_table
 from allyouneed.lab.paper.pages.results_table import Cell, Column, ResultLine, ResultsTable
 
 RESULTS = Path(__file__).parents[4] / "docs" / "results"
+Figures = tuple[str, str, list[Any]]
+"""Ours, the paper's, and the verdicts."""
 AS, NOT, DIFFERS, SAME, OPEN = "as the paper", "not as the paper", "differs", "not told apart", "not tested"
 
 
-def table_of(*cells: tuple[str, str, list[Any]], seeds: int = 3, name: str = "x") -> ResultsTable:
+def table_of(*cells: Figures, seeds: int = 3, name: str = "x") -> ResultsTable:
     """A table of one figure, whose rows are called 0, 1 and so on."""
     lines = [
         ResultLine(str(place), f"(A) k = {place}", seeds, [Cell(*cell)], [])
@@ -39,12 +40,12 @@ def claim(rule: Rule, num_rows: int = 2) -> Claim:
     return Claim("Table 9", "it <helps>", "x", "BLEU", {str(n): f"k {n}" for n in range(num_rows)}, rule)
 
 
-def mark(rule: Rule, *cells: tuple[str, str, list[Any]]) -> str:
+def mark(rule: Rule, *cells: Figures) -> str:
     table = table_of(*cells)
     return rule(table, [(line, line.cells[0]) for line in table.lines])
 
 
-BASE = ("30.1 ± 0.2", "25.8", [])
+BASE: Figures = ("30.1 ± 0.2", "25.8", [])
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_figures_are_the_papers_up_to_a_tolerance() -> None:
 
 
 def test_the_first_row_is_better_if_tests_show_it_and_worse_if_they_show_that() -> None:
-    best = ("93.8 ± 3.0", "", [])
+    best: Figures = ("93.8 ± 3.0", "", [])
     assert mark(beside_first(higher=True), best, ("23 ± 14", "", [DIFFERS])) == AS
     assert mark(beside_first(higher=False), best, ("23 ± 14", "", [DIFFERS])) == NOT
     assert mark(beside_first(higher=True), best, ("62 ± 38", "", [SAME])) == SAME
@@ -86,8 +87,8 @@ def test_a_row_has_the_figures_the_papers_and_what_is_decided() -> None:
 
 
 def test_of_several_pages_the_one_with_the_most_seeds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("allyouneed.lab.paper.pages.claims.CLAIMS", [claim(untested)])
-    cells = BASE, ("28.03", "24.6", [])
+    monkeypatch.setattr("allyouneed.lab.paper.pages.claims_table.CLAIMS", [claim(untested)])
+    cells: list[Figures] = [BASE, ("28.03", "24.6", [])]
     tables = {"one.html": table_of(*cells, seeds=1), "two.html": table_of(*cells, seeds=4)}
     shown = "".join(claims_table(tables))
     assert 'href="two.html"' in shown

@@ -23,7 +23,7 @@ from allyouneed.explorer.page import json_in_html
 from allyouneed.explorer.text_tables import aligned
 from allyouneed.lab.paper.experiment import FAILED, PICTURES, Results, Row
 from allyouneed.lab.paper.pages import curves_page
-from allyouneed.lab.paper.pages.claims import claims_table
+from allyouneed.lab.paper.pages.claims_table import claims_table
 from allyouneed.lab.paper.pages.results_table import VERDICTS, Cell, ResultsTable, results_table
 from allyouneed.lab.paper.reproduction import EXPERIMENTS
 from allyouneed.storage.publish import disk_errors, write_text
