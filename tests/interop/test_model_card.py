@@ -14,6 +14,7 @@ from allyouneed.interop.model_card import read_card
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.storage.publish import MANIFEST, sha256_of
 
+EARLIER = Path(__file__).parents[1] / "compatibility" / "version_0_1"
 SCORES = {
     "bleu_13a": {"score": 40.33, "signature": "nrefs:1|case:mixed"},
     "chrf": {"score": 64.28, "signature": "nc:6"},
@@ -52,7 +53,7 @@ def test_sections_tell_size_pairs_cost_scores_and_origin(
     sha256 = sha256_of(toy_model / "model.safetensors")
     for told in (
         f"{parameters:,} parameters",
-        f"{pairs:,} sentence pairs, of {pairs:,} that were read",
+        f"{pairs:,} pairs, of {pairs:,} that were read",
         "- 120 updates made in",
         "`model.d_model` = 64 (paper: 512)",
         "| bleu_13a | 40.33 | nrefs:1\\|case:mixed |",
@@ -72,11 +73,10 @@ def test_a_run_knows_its_own_cost_and_what_it_does_not_know_is_said(toy_run: Pat
 
 
 def test_another_models_run_or_data_is_refused(toy_run: Path, toy_model: Path, tmp_path: Path) -> None:
-    earlier = Path(__file__).parents[1] / "compatibility" / "version_0_1"
     with pytest.raises(UsageError, match=r"has another architecture than .*; name its own"):
-        read_card(toy_model, run=earlier / "run")
+        read_card(toy_model, run=EARLIER / "run")
     with pytest.raises(UsageError, match=r"is not what .* was trained on; name that"):
-        read_card(toy_run, data=earlier / "data")
+        read_card(toy_run, data=EARLIER / "data")
     with pytest.raises(ModelError, match=MANIFEST):
         read_card(tmp_path)
 
@@ -86,3 +86,10 @@ def test_a_file_without_scores_is_named(toy_model: Path, scores: Path, content: 
     scores.write_bytes(content.encode())
     with pytest.raises(DataError, match=r"scores\.json: is no file of scores; write one with"):
         read_card(toy_model, scores=scores)
+
+
+def test_a_parser_has_a_card_too() -> None:
+    text = read_card(EARLIER / "parser").text()
+    assert "A model for parsing: transformer" in text
+    assert "allyouneed parse . < input.txt" in text
+    assert "pipeline_tag" not in text

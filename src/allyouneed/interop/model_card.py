@@ -10,7 +10,6 @@ from typing import Any, Final
 from allyouneed.config.fidelity import deviations, nearest_of_paper
 from allyouneed.config.run import RunConfig
 from allyouneed.cost.ledger import Ledger, read_ledger
-from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import DataError, ModelError, UsageError, printable
 from allyouneed.language_codes import primary_language
@@ -18,7 +17,8 @@ from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint
 from allyouneed.storage.run_directory import RunDirectory, resolve_model
-from allyouneed.tasks.task import SOURCE_TOKENIZER
+from allyouneed.tasks.catalogue import task_named
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task
 from allyouneed.version import __version__
 
 NAME: Final = "README.md"
@@ -57,28 +57,25 @@ class ModelCard:
         return self.model.config
 
     @property
-    def is_parser(self) -> bool:
-        """Whether the model writes trees."""
-        return self.config.data.task == "parsing"
+    def task(self) -> Task:
+        """What the model was trained for."""
+        return task_named(self.config.data.task)
 
     @property
     def languages(self) -> list[str]:
         """Codes of the languages that the model reads or writes, each once; none if nobody has named them."""
-        found = [self.config.data.source_language, self.config.data.target_language]
-        if not self.is_parser:
-            tokenizer = Tokenizer.load(self.model.directory / SOURCE_TOKENIZER)
-            found += [symbol[2:-2] for symbol in tokenizer.languages]
+        data = self.config.data
+        units = self.task.load_units(self.model.directory, data, *self.config.model.vocab_sizes)
+        found = [data.source_language, data.target_language, *(symbol[2:-2] for symbol in units.symbols)]
         return [*dict.fromkeys(primary_language(code) for code in found if code)]
 
     @property
     def work(self) -> str:
-        """What the model does, such as `translates from en to de`."""
+        """What the model is for, such as `translation from en to de`."""
         data = self.config.data
-        if self.is_parser:
-            return "parses sentences into trees of constituents"
         if data.source_language and data.target_language:
-            return f"translates from {data.source_language} to {data.target_language}"
-        return f"translates between {', '.join(self.languages)}" if self.languages else "translates"
+            return f"{self.task.name} from {data.source_language} to {data.target_language}"
+        return f"{self.task.name}, in {', '.join(self.languages)}" if self.languages else self.task.name
 
     def text(self) -> str:
         """The whole card: a header in YAML, then sections in Markdown."""
@@ -113,7 +110,7 @@ def read_card(
         UsageError: The run or the data is that of another model.
         DataError: The file of scores holds none.
     """
-    model = load_checkpoint(resolve_model(path), [SOURCE_TOKENIZER])
+    model = load_checkpoint(resolve_model(path), [SOURCE_TOKENIZER, TARGET_TOKENIZER])
     run = run or (path if RunDirectory(path).log.is_file() else None)
     if run is not None and RunConfig.from_toml(RunDirectory(run).config).model != model.config.model:
         raise UsageError(f"run {run}: has another architecture than {path}; name its own", settings=["run"])
@@ -156,8 +153,8 @@ def _read_scores(path: Path) -> Scores:
 def _header(card: ModelCard) -> Iterator[str]:
     """Facts for programs; strings in JSON are strings in YAML, too."""
     facts: dict[str, Any] = {"language": card.languages, "license": card.licence}
-    facts |= {"library_name": "allyouneed", "pipeline_tag": "" if card.is_parser else "translation"}
-    facts["tags"] = [card.config.model.architecture, "attention-is-all-you-need", card.config.data.task]
+    facts |= {"library_name": "allyouneed", "pipeline_tag": card.task.name if card.task.reads_pairs else ""}
+    facts["tags"] = [card.config.model.architecture, "attention-is-all-you-need", card.task.name]
     facts["metrics"] = [*dict.fromkeys(map(_kind, card.scores))]
     facts["model-index"] = [{"name": card.name, "results": [_results(card)]}] if card.scores else []
     yield "---"
@@ -179,7 +176,7 @@ def _results(card: ModelCard) -> dict[str, Any]:
         {"type": _kind(name), "name": name, "value": each["score"], "args": {"signature": each["signature"]}}
         for name, each in card.scores.items()
     ]
-    task = {"type": card.config.data.task, "name": card.work}
+    task = {"type": card.task.name, "name": card.work}
     dataset = {"type": card.test_set.lower().replace(" ", "-"), "name": card.test_set}
     return {"task": task, "dataset": dataset, "metrics": metrics}
 
@@ -190,18 +187,22 @@ def _about(card: ModelCard) -> Iterator[str]:
     yield f"# {card.name}"
     yield ""
     parameters = sum(count_parameters(model).values())
-    yield f"A model that {card.work}: {model.architecture}, {shape}, {parameters:,} parameters."
+    yield f"A model for {card.work}: {model.architecture}, {shape}, {parameters:,} parameters."
     yield f"Its weights take {size / 1e6:,.1f} MB on disk."
 
 
 def _use(card: ModelCard) -> Iterator[str]:
-    command = "parse" if card.is_parser else "translate"
     yield "## Use"
     yield ""
     yield f"With allyouneed {__version__} or later, in this folder:"
     yield ""
-    yield from ("```", f"allyouneed verify . && allyouneed {command} . < input.txt > output.txt", "```", "")
-    yield f'or in Python: `allyouneed.load_{"parser" if card.is_parser else "translator"}(".")`.'
+    yield from (
+        "```",
+        f"allyouneed verify . && allyouneed {card.task.command} . < input.txt > output.txt",
+        "```",
+        "",
+    )
+    yield 'or in Python: `allyouneed.load(".")`.'
 
 
 def _data(card: ModelCard) -> Iterator[str]:
@@ -212,11 +213,11 @@ def _data(card: ModelCard) -> Iterator[str]:
         yield "The corpus is not recorded in the model."
     else:
         report = card.data.report("train")
-        pairs = "trees" if card.is_parser else "sentence pairs"
-        yield f"{card.data.train.num_pairs:,} {pairs}, of {report['num_read']:,} that were read."
+        yield f"{card.data.train.num_pairs:,} {card.task.examples}, of {report['num_read']:,} that were read."
     if corpus := _corpus(card.model):
         yield f"The sha256 of the prepared text is `{corpus}`."
-    sizes = "{:,} source and {:,} target sub-words".format(*card.config.model.vocab_sizes)
+    source, target = card.config.model.vocab_sizes
+    sizes = f"{source:,} source and {target:,} target {card.task.target_units}"
     yield f"Tokeniser: `{data.tokenizer}`, {sizes}. Pairs above {data.max_tokens} tokens were left out."
 
 
