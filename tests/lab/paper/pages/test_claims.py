@@ -1,5 +1,6 @@
 """The first screen of the index: every claim has its row, and its mark is what the figures say."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ def test_a_row_has_the_figures_the_papers_and_what_is_decided() -> None:
     told = "BLEU (paper): k 0 30.1 (25.8), k 1 28.03 (24.6); of 2 comparisons 1 as the paper."
     assert sentence(claim(as_tested), lines) == told
     assert number("13,604 ± 2") == 13_604
+
+
+def test_a_plot_has_both_curves_on_one_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("allyouneed.lab.paper.pages.claims_table.CLAIMS", [claim(untested)])
+    shown = "".join(claims_table({"x": table_of(("30", "25", []), ("20", "24", []))}))
+    heights = re.findall(r'points="5.0,([\d.]+) 115.0,([\d.]+)"', shown)
+    assert heights == [("5.0", "29.0"), ("5.0", "7.4")]  # 24 pixels for 10 BLEU, 2.4 for 1
 
 
 def test_of_several_pages_the_one_with_the_most_seeds_counts(monkeypatch: pytest.MonkeyPatch) -> None:

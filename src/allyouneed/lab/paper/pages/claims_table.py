@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from allyouneed.lab.paper.pages.claims import CLAIMS, PARTLY, Claim, Lines, Mark, number
@@ -41,10 +41,10 @@ def claims_table(tables: Mapping[str, ResultsTable]) -> Iterator[str]:
     yield '<table class="claims"><tbody>'
     yield from (row for _, row in rows)
     yield "</tbody></table>"
-    lines = (
-        "Plots: <b class='line-ours'>ours</b>, <b class='line-paper'>the paper's</b>, each on its own scale"
+    told = (
+        "<b class='line-ours'>ours</b>, <b class='line-paper'>the paper's</b>, their highest points aligned"
     )
-    yield f'<p class="legend">{lines}. {html.escape("; ".join(legend))}.</p>'
+    yield f'<p class="legend">Plots: {told}. {html.escape("; ".join(legend))}.</p>'
 
 
 def _row(claim: Claim, tables: Mapping[str, ResultsTable]) -> tuple[Mark, str] | None:
@@ -91,35 +91,37 @@ def sentence(claim: Claim, lines: Lines) -> str:
 
 
 def _plot(lines: Lines) -> str:
-    """The shape of our figures and of the paper's, as lines over the rows."""
+    """Our figures and the paper's over the rows, on one scale; the highest points are aligned."""
     if len(lines) == 1:
         return ""
-    curves = {
-        "ours": [number(cell.ours) for _, cell in lines],
-        "paper": [number(cell.paper) if cell.paper else math.nan for _, cell in lines],
-    }
-    drawn = "".join(_curve(name, values) for name, values in curves.items())
+    ours = [number(cell.ours) for _, cell in lines]
+    paper = [number(cell.paper) if cell.paper else math.nan for _, cell in lines]
+    curves = {name: _scaled(values) for name, values in (("ours", ours), ("paper", paper))}
+    span = -min(drop for curve in curves.values() for _, drop in curve) or 1
+    drawn = "".join(_curve(name, curve, len(lines), span) for name, curve in curves.items() if curve)
     return (
         f'<svg class="spark" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" '
         f'aria-hidden="true">{drawn}</svg>'
     )
 
 
-def _curve(name: str, values: Sequence[float]) -> str:
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return ""
-    low, high = min(finite), max(finite)
-    scale: Callable[[float], float] = float
+def _scaled(values: Sequence[float]) -> list[tuple[int, float]]:
+    """The places of the finite values, and how far each is below the highest: 0 or less."""
+    finite = [(place, value) for place, value in enumerate(values) if math.isfinite(value)]
+    high = max((value for _, value in finite), default=0.0)
+    low = min((value for _, value in finite), default=0.0)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:
-        low, high, scale = math.log(low), math.log(high), math.log
+        return [(place, math.log(value / high)) for place, value in finite]
+    return [(place, value - high) for place, value in finite]
+
+
+def _curve(name: str, curve: Sequence[tuple[int, float]], num_places: int, span: float) -> str:
     points = [
         (
-            _MARGIN + place * (_WIDTH - 2 * _MARGIN) / max(len(values) - 1, 1),
-            _HEIGHT - _MARGIN - (scale(value) - low) / ((high - low) or 1) * (_HEIGHT - 2 * _MARGIN),
+            _MARGIN + place * (_WIDTH - 2 * _MARGIN) / (num_places - 1),
+            _MARGIN - drop / span * (_HEIGHT - 2 * _MARGIN),
         )
-        for place, value in enumerate(values)
-        if math.isfinite(value)
+        for place, drop in curve
     ]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in points)
