@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 from importlib.resources import files
 from typing import Any, Final
@@ -22,19 +22,19 @@ import numpy.typing as npt
 
 from allyouneed.errors import DataError
 
-_MODULES = (
-    "elements.js",
-    "attention.js",
-    "state.js",
-    "controls.js",
-    "raster.js",
-    "lines.js",
-    "matrix.js",
-    "measures.js",
-    "heads.js",
-    "explorer.js",
+MODULES: Final = (
+    "web/elements.js",
+    "web/attention.js",
+    "web/state.js",
+    "web/controls.js",
+    "web/raster.js",
+    "web/lines.js",
+    "web/matrix.js",
+    "web/measures.js",
+    "web/heads.js",
+    "web/explorer.js",
 )
-"""The modules of the page; each follows the modules that it imports."""
+"""The modules of the explorer; each follows the modules that it imports."""
 _START = """\
 const main = document.querySelector("main");
 explore(main, JSON.parse(document.querySelector("#attention").textContent), { address: true })
@@ -54,17 +54,23 @@ def attention_page(document: Mapping[str, Any]) -> str:
     Raises:
         DataError: The document has more than `MOST_WEIGHTS` weights.
     """
-    script, style = f"{_bundle()}\n{_START}", style_sheet("theme", "explorer", "page")
+    text = document["sequences"]["source"]["text"]
+    title = "".join(character if character.isprintable() else " " for character in text)
+    style = style_sheet("theme", "explorer", "page")
+    return scripted_page(f"Attention: {title}", style, MODULES, _START, pack_weights(document))
+
+
+def scripted_page(title: str, style: str, modules: Iterable[str], start: str, contents: object) -> str:
+    """A page that shows `contents`, its element `#attention` of JSON, by modules and a script after them."""
+    script = f"{_bundle(modules)}\n{start}"
     policy = (
         f"default-src 'none'; script-src '{hash_source(script)}'; style-src '{hash_source(style)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    text = document["sequences"]["source"]["text"]
-    title = "".join(character if character.isprintable() else " " for character in text)
     return (
-        f"{html_head(f'Attention: {title}', policy, style)}<main></main>\n"
+        f"{html_head(title, policy, style)}<main></main>\n"
         "<noscript>The attention is drawn by a script of this page: allow scripts to see it.</noscript>\n"
-        f'<script type="application/json" id="attention">{json_in_html(pack_weights(document))}</script>\n'
+        f'<script type="application/json" id="attention">{json_in_html(contents)}</script>\n'
         f'<script type="module">{script}</script>\n</html>\n'
     )
 
@@ -127,19 +133,21 @@ def _packed(kind: Mapping[str, Any], weights: npt.NDArray[Any]) -> dict[str, Any
     return rest | {"packed": packed, "shape": weights.shape}
 
 
-def _bundle() -> str:
-    """All modules joined into one script; no two of them define the same name."""
-    joined = "\n".join(map(_read, _MODULES))
+def _bundle(modules: Iterable[str]) -> str:
+    """Modules joined into one script; no two of them define the same name."""
+    joined = "\n".join(map(read_part, modules))
     return re.sub(r"^import .*\n|^export (default )?", "", joined, flags=re.MULTILINE)
 
 
-def _read(name: str) -> str:
-    return files("allyouneed.explorer").joinpath("web", name).read_bytes().decode()
+def read_part(path: str) -> str:
+    """The text of a file of this package."""
+    return files("allyouneed.explorer").joinpath(*path.split("/")).read_bytes().decode()
 
 
 def style_sheet(*names: str) -> str:
     """Style sheets of `web/` as one, each after those that it imports."""
-    return "".join(re.sub(r"^@import .*\n", "", _read(f"{name}.css"), flags=re.MULTILINE) for name in names)
+    read = (read_part(f"web/{name}.css") for name in names)
+    return "".join(re.sub(r"^@import .*\n", "", style, flags=re.MULTILINE) for style in read)
 
 
 def hash_source(content: str) -> str:

@@ -42,6 +42,9 @@ class AttentionFiles:
     """The same figure as SVG."""
     pdf: Path | None = None
     """The same figure as PDF."""
+    live: Path | None = None
+    """Page (HTML) that holds the model: type a sentence, see it translated and every head attend, and switch
+    heads off; one file, which works offline. Needs no sentence; one that is given comes first."""
 
     def pictures(self) -> "dict[Form, Path]":
         """Format -> path of each requested figure."""
@@ -51,6 +54,11 @@ class AttentionFiles:
     def wanted(self) -> dict[str, Path]:
         """Option -> path of each requested file."""
         return {f"--{name}": path for name, path in vars(self).items() if path is not None}
+
+    @property
+    def is_live_only(self) -> bool:
+        """Whether the live page, which needs no sentence, is the only requested file."""
+        return [*self.wanted()] == ["--live"]
 
 
 @Parameter(name="*")
@@ -110,6 +118,7 @@ def attend(
     allyouneed attend runs/first "A dog runs." --kind encoder --sort previous
     allyouneed attend runs/first "A dog runs." --pdf figure.pdf --kind encoder --layer 5 --head 1 --head 2
     allyouneed attend runs/first --sources test.en --targets test.de --sort agreement
+    allyouneed attend runs/first "A dog runs." --live live.html
     ```
 
     Without a file to write, the measures of every head are printed, one line per head: the entropy of its
@@ -128,9 +137,12 @@ def attend(
         device: Device to compute on.
     """
     _check_options(files, selected, sort)
-    _check_sentences(files, source, sources, targets)
+    _check_sentences(files, source, target, sources, targets)
     pairs = [] if sources is None else _pairs(sources, targets)
-
+    if files.live is not None:
+        _write_live(model, files.live, source or "")
+    if files.is_live_only:
+        return
     from allyouneed.runs.loading import load
 
     loaded = load(model, device=device_kind(device))
@@ -172,14 +184,20 @@ def _check_options(files: AttentionFiles, selected: HeadSelection, sort: str | N
 
 
 def _check_sentences(
-    files: AttentionFiles, source: str | None, sources: Path | None, targets: Path | None
+    files: AttentionFiles,
+    source: str | None,
+    target: str | None,
+    sources: Path | None,
+    targets: Path | None,
 ) -> None:
     """Require one sentence, or else a file of sentences and no file to write."""
+    if files.is_live_only and target is not None:
+        raise UsageError("--live: the model translates by itself; leave out the second sentence")
     if sources is None and targets is not None:
         raise UsageError(
             "--targets: belongs to --sources; add --sources FILE, or give the target as an argument"
         )
-    if sources is None and source is None:
+    if sources is None and source is None and not files.is_live_only:
         raise UsageError("no sentence; give one, or --sources FILE")
     if sources is not None and source is not None:
         raise UsageError("--sources: there is a sentence on the command line too; leave out one of them")
@@ -205,6 +223,20 @@ def _write(attention: "Attention", files: AttentionFiles, selected: HeadSelectio
         write_text(files.json, json.dumps(attention.to_json(), ensure_ascii=False) + "\n")
     for form, path in files.pictures().items():
         draw_lines(attention, selection, path, form)
+
+
+def _write_live(model: Path, out: Path, text: str) -> None:
+    from allyouneed.explorer.live_page import live_page
+    from allyouneed.runs.loading import task_of
+    from allyouneed.storage.checkpoint import load_checkpoint
+    from allyouneed.storage.run_directory import resolve_model
+    from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER
+    from allyouneed.tasks.translation.task import TRANSLATION
+
+    if (task := task_of(model)) is not TRANSLATION:
+        raise UsageError(f"--live: {model} is a model for {task.name}; the page translates")
+    names = SOURCE_TOKENIZER, TARGET_TOKENIZER
+    write_text(out, live_page(load_checkpoint(resolve_model(model), names), names, text))
 
 
 def _pairs(sources: Path, targets: Path | None) -> list[tuple[str, str | None]]:

@@ -1,6 +1,7 @@
 // The weights of all heads, between pieces or between words.
 
-async function unpack(packed) {
+/** The bytes of compressed base64. */
+export async function unpack(packed) {
   const text = atob(packed);
   const bytes = new Uint8Array(text.length);
   for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
@@ -95,7 +96,7 @@ function largest(values, count) {
 export class Attention {
   static async open(contents) {
     const kinds = Object.entries(contents.kinds);
-    const bytes = await Promise.all(kinds.map(([, kind]) => unpack(kind.packed)));
+    const bytes = await Promise.all(kinds.map(([, kind]) => kind.bytes ?? unpack(kind.packed)));
     return new Attention(contents, Object.fromEntries(kinds.map(([name], index) => [name, bytes[index]])));
   }
 

@@ -1,7 +1,7 @@
 // The controls above the picture: kind, view, layer, heads, words or pieces.
 
 import { element, headColour } from "./elements.js";
-import { KINDS, VIEWS, hasParts, toggled } from "./state.js";
+import { KINDS, hasParts, toggled, viewsOf } from "./state.js";
 
 /** A choice of one option, as a row of radio buttons. */
 function choice(legend, name, options, choose) {
@@ -44,7 +44,7 @@ export function controls(attention, state, change) {
   const layerOf = (name) => Math.min(state.layer, attention.numLayers(name) - 1);
   const kind = choice("Attention", "kind", kinds.map((name) => [name, KINDS[name][0]]),
     (value) => change({ kind: value, layer: layerOf(value), queries: [], keys: [], sort: "" }));
-  const view = choice("View", "view", Object.entries(VIEWS), (value) => change({ view: value }));
+  const view = choice("View", "view", Object.entries(viewsOf(attention)), (value) => change({ view: value }));
   const layer = choice("Layer", "layer", layerNumbers, (value) => change({ layer: value }));
   const heads = headChoice(attention, state, change);
   const parts = choice("Of", "parts", [["words", "Words"], ["pieces", "Pieces"]],

@@ -29,7 +29,7 @@ function thumbnails(view) {
 /** The measures of a head, as text for screen readers. */
 function inNumbers(measures, layer, head) {
   const parts = Object.entries(measures).map(([name, values]) => `${MEASURES[name][0]} ${values[layer][head].toFixed(2)}`);
-  return `Layer ${layer + 1}, head ${head + 1}: open. Measures: ${parts.join(", ")}`;
+  return [`Layer ${layer + 1}, head ${head + 1}: open.`, ...(parts.length ? [`Measures: ${parts.join(", ")}`] : [])].join(" ");
 }
 
 export function headsView(attention, state, change) {

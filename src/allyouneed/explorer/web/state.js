@@ -5,7 +5,13 @@ export const KINDS = {
   cross: ["Cross", "How the decoder attends to the source as it writes each word."],
   decoder: ["Decoder", "How each word that the decoder has read attends to the words before it."],
 };
-export const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
+const VIEWS = { lines: "Lines", matrix: "Matrix", heads: "All heads", measures: "Measures" };
+
+/** The views of an attention; one without measures has no view of them. */
+export function viewsOf(attention) {
+  const hasMeasures = Object.keys(attention.kinds.cross.measures).length > 0;
+  return Object.fromEntries(Object.entries(VIEWS).filter(([name]) => name !== "measures" || hasMeasures));
+}
 
 /** Whether pieces can be shown; measures exist only for words. */
 export const hasParts = (state) => state.view !== "measures";
@@ -31,7 +37,7 @@ export function readFragment(fragment, attention) {
   const given = new URLSearchParams(fragment.replace(/^#/, ""));
   const state = beginning(attention);
   state.kind = among(attention.kinds, given.get("kind"), state.kind);
-  state.view = among(VIEWS, given.get("view"), state.view);
+  state.view = among(viewsOf(attention), given.get("view"), state.view);
   state.inWords = given.get("pieces") !== "yes";
   [state.layer] = [...numbers(given.get("layer"), attention.numLayers(state.kind)), state.layer];
   state.layer = Math.min(state.layer, attention.numLayers(state.kind) - 1);

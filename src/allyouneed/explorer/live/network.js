@@ -1,0 +1,137 @@
+// The Transformer (paper 3), one position at a time, with its attention in view and heads that can be switched off.
+
+import { layerNorm, linear, logSoftmax, plus } from "./tensors.js";
+
+const START = 1, END = 2;
+
+/** `PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine at 2i + 1 (3.5). */
+function position(place, width) {
+  return Float32Array.from({ length: width }, (_, i) => {
+    const angle = place / 10000 ** ((i - (i % 2)) / width);
+    return i % 2 ? Math.cos(angle) : Math.sin(angle);
+  });
+}
+
+export class Network {
+  /**
+   * @param {object} tensors name -> weights
+   * @param {object} sizes of the model, as its configuration names them
+   */
+  constructor(tensors, sizes) {
+    Object.assign(this, sizes, { tensors, off: new Set(), seen: null });
+  }
+
+  /** The name of a head in `off`; `layer` and `head` count from 0. */
+  static nameOf(kind, layer, head) {
+    return `${kind} ${layer} ${head}`;
+  }
+
+  map(x, name) {
+    return linear(x, this.tensors[`${name}.weight`], this.tensors[`${name}.bias`]);
+  }
+
+  norm(x, name) {
+    return layerNorm(x, this.tensors[`${name}.weight`], this.tensors[`${name}.bias`], this.layer_norm_epsilon);
+  }
+
+  /** A sub-layer with its residual connection: `LayerNorm(x + Sublayer(x))` (3.1), or pre-norm. */
+  residual(x, name, sublayer) {
+    if (this.norm_place === "pre") return plus(x, sublayer(this.norm(x, `${name}.norm`)));
+    return this.norm(plus(x, sublayer(x)), `${name}.norm`);
+  }
+
+  /** Equation 2. */
+  feedForward(x, name) {
+    return this.map(this.map(x, `${name}.inner`).map((value) => Math.max(0, value)), `${name}.outer`);
+  }
+
+  /** Equation 1 in each head, joined and projected (3.2.2); a head that is off adds nothing. */
+  attend(kind, layer, query, keys, values, name) {
+    const { num_heads: heads, d_k, d_v } = this, joined = new Float32Array(heads * d_v);
+    for (let head = 0; head < heads; head++) {
+      const scores = keys.map((key) => {
+        let sum = 0;
+        for (let i = head * d_k; i < (head + 1) * d_k; i++) sum += query[i] * key[i];
+        return sum / Math.sqrt(d_k);
+      });
+      const weights = logSoftmax(scores).map(Math.exp);
+      this.seen?.(kind, layer, head, weights);
+      if (this.off.has(Network.nameOf(kind, layer, head))) continue;
+      weights.forEach((weight, place) => {
+        for (let i = head * d_v; i < (head + 1) * d_v; i++) joined[i] += weight * values[place][i];
+      });
+    }
+    return this.map(joined, `${name}.output`);
+  }
+
+  embed(role, token, place) {
+    const width = this.d_model, scale = this.scaled_embeddings ? Math.sqrt(width) : 1;
+    const row = this.tensors[this.matrices[role]].subarray(token * width, (token + 1) * width);
+    return plus(row.map((value) => value * scale), position(place, width));
+  }
+
+  /** Cut what a packed projection gives into queries (if any), keys and values of all heads. */
+  cut(packed, hasQuery) {
+    const { num_heads: heads, d_k, d_v } = this, first = hasQuery ? heads * d_k : 0, behind = first + heads * d_k;
+    return { query: packed.subarray(0, first), key: packed.subarray(first, behind), value: packed.subarray(behind, behind + heads * d_v) };
+  }
+
+  /** What the decoder reads of a source: keys and values of each of its layers. */
+  encode(source) {
+    let rows = [...source, END].map((token, place) => this.embed("source", token, place));
+    for (let layer = 0; layer < this.num_layers; layer++) {
+      const name = `encoder.${layer}`, attention = `${name}.self_attention`;
+      const input = rows.map((x) => (this.norm_place === "pre" ? this.norm(x, `${name}.after_self_attention.norm`) : x));
+      const parts = input.map((x) => this.cut(this.map(x, `${attention}.query_key_value`), true));
+      const keys = parts.map(({ key }) => key), values = parts.map(({ value }) => value);
+      rows = rows.map((x, place) => {
+        const attended = this.residual(x, `${name}.after_self_attention`,
+          () => this.attend("encoder", layer, parts[place].query, keys, values, attention));
+        return this.residual(attended, `${name}.after_feed_forward`, (y) => this.feedForward(y, `${name}.feed_forward`));
+      });
+    }
+    if (this.norm_place === "pre") rows = rows.map((x) => this.norm(x, "encoder_norm"));
+    return Array.from({ length: this.decoder_layers }, (_, layer) => {
+      const parts = rows.map((x) => this.cut(this.map(x, `decoder.${layer}.cross_attention.key_value`), false));
+      return { keys: parts.map(({ key }) => key), values: parts.map(({ value }) => value) };
+    });
+  }
+
+  /** The state of a decoder that has read nothing. */
+  begin() {
+    return { length: 0, layers: Array.from({ length: this.decoder_layers }, () => ({ keys: [], values: [] })) };
+  }
+
+  /** Read one more token: the log-probabilities of the next one, and the new state; the old one stays as it is. */
+  step(memory, state, token = START) {
+    let x = this.embed("target", token, state.length);
+    const layers = state.layers.map(({ keys, values }, layer) => {
+      const name = `decoder.${layer}`, kept = {};
+      x = this.residual(x, `${name}.after_self_attention`, (y) => {
+        const { query, key, value } = this.cut(this.map(y, `${name}.self_attention.query_key_value`), true);
+        Object.assign(kept, { keys: [...keys, key], values: [...values, value] });
+        return this.attend("decoder", layer, query, kept.keys, kept.values, `${name}.self_attention`);
+      });
+      x = this.residual(x, `${name}.after_cross_attention`, (y) => this.attend("cross", layer,
+        this.map(y, `${name}.cross_attention.query`), memory[layer].keys, memory[layer].values, `${name}.cross_attention`));
+      x = this.residual(x, `${name}.after_feed_forward`, (y) => this.feedForward(y, `${name}.feed_forward`));
+      return kept;
+    });
+    if (this.norm_place === "pre") x = this.norm(x, "decoder_norm");
+    const logits = linear(x, this.tensors[this.matrices.output], this.tensors["embeddings.bias"]);
+    return { logProbs: logSoftmax(logits), state: { length: state.length + 1, layers } };
+  }
+
+  /** The attention of all heads while the model reads a source and writes a target: kind -> layer -> head -> rows. */
+  look(source, target) {
+    const seen = {};
+    this.seen = (kind, layer, head, weights) => {
+      ((((seen[kind] ??= [])[layer] ??= [])[head] ??= [])).push(weights);
+    };
+    const memory = this.encode(source);
+    let { state } = this.step(memory, this.begin());
+    for (const token of target) ({ state } = this.step(memory, state, token));
+    this.seen = null;
+    return seen;
+  }
+}
