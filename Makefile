@@ -8,6 +8,7 @@
 # make wheel         two wheels in dist/: pure Python, and with the C kernels ready-made for this platform (needs gcc)
 # make release       the files of a release in dist/: wheels, sources, SBOM, SHA256SUMS; built twice and compared
 # make docs          the documentation as a site in site/
+# make notebooks     the chapters of docs/learn as notebooks in notebooks/
 # make clean         remove what the other targets cache and build
 #
 # All of them work in a virtual environment of their own, VENV=.venv; demo and multi30k write to OUT.
@@ -18,7 +19,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test test-release check bench bench-gpu multi30k wheel release docs clean
+.PHONY: demo test test-release check bench bench-gpu multi30k wheel release docs notebooks clean
 
 demo: OUT ?= runs/demo
 demo: $(INSTALLED)
@@ -58,10 +59,13 @@ release: $(READY) # needs gcc; and gcc-aarch64-linux-gnu for the wheel of that a
 	$(BIN)/python deploy/release.py dist
 
 docs: $(READY)
-	$(BIN)/zensical build --strict
+	$(BIN)/python -m zensical build --strict
+
+notebooks: $(READY)
+	$(BIN)/python -m tests.docs.chapters notebooks notebooks
 
 clean:
-	rm -rf dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
+	rm -rf dist site notebooks .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache
 	find src tests benchmarks -name __pycache__ -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml
