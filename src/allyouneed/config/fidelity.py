@@ -55,6 +55,7 @@ _REMARKS = {
     "model.symbol_dropout": "in the paper's source only, at 0.1",
     "model.guided_alignment": "not in the paper; as in Garg et al. 2019",
     "model.guided_layer": "not in the paper; as in Garg et al. 2019",
+    "model.block": "section 7 names the aim; as in Stern et al. 2018",
     "model.feed_forward": "3.3; attention over parameters is in the paper's source only",
     "model.positions": "3.5; learned: Table 3 (E), concatenated: the 2017 code, others: later work",
     "model.decoder_start": "the 2017 code shifts in zeros",

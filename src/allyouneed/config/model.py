@@ -33,7 +33,7 @@ class Reach(NamedTuple):
 
 _OF_TRANSFORMER = (
     *("activation", "attention", "attention_bias", "attention_dropout", "autoregression", "guided_alignment"),
-    *("guided_layer", "max_distance", "neighbourhood", "neighbourhood_in", "norm"),
+    *("guided_layer", "block", "max_distance", "neighbourhood", "neighbourhood_in", "norm"),
     *("num_decoder_layers", "output_bias", "scaled_embeddings", "source_end", "target_space"),
 )
 _ARCHITECTURES_THAT_KNOW = {
@@ -134,6 +134,9 @@ class ModelConfig(Config):
     with the same number of ids per word on both sides (docs/parsing.md)."""
     guided_layer: Annotated[int, Field(ge=1, le=500)] | None = None
     """Decoder layer, from 1, of that head; default: the last."""
+    block: Annotated[int, Field(ge=1, le=64)] = 1
+    """Number of tokens that the model predicts at each position, k (Stern et al. 2018): heads propose those
+    after the next one, for blockwise decoding (docs/blockwise.md); 1: no heads."""
     ids_per_word: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of ids per word; `prepare` sets it."""
     norm: Literal["post", "pre"] = "post"

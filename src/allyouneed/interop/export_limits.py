@@ -10,7 +10,7 @@ from allyouneed.tasks.catalogue import task_named
 _OF_PAPER = (
     *("architecture", "attention", "neighbourhood", "feed_forward", "activation", "norm", "autoregression"),
     *("num_decoder_layers", "scaled_embeddings", "output_bias", "positions", "decoder_start", "source_end"),
-    *("target_space", "layer_norm_epsilon"),
+    *("target_space", "layer_norm_epsilon", "block"),
 )
 """Settings that must have the paper's values, unless a format supports others."""
 

@@ -61,8 +61,12 @@ def _transformer(config: ModelConfig) -> tuple[int, int]:
     last = norm * (config.norm == "pre")
     return (
         config.num_layers * (of_source + inside + 2 * norm) + last,
-        config.decoder_layers * (of_target + attention + inside + 3 * norm) + last,
+        config.decoder_layers * (of_target + attention + inside + 3 * norm) + last + _block_heads(config),
     )
+
+
+def _block_heads(config: ModelConfig) -> int:
+    return (config.block - 1) * 2 * _linear(config.d_model, config.d_model)
 
 
 def _position_wise(config: ModelConfig) -> int:

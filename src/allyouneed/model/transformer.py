@@ -16,6 +16,7 @@ from allyouneed.model.attention import (
     SelfAttention,
     SoftmaxAttention,
 )
+from allyouneed.model.block_heads import BlockHeads
 from allyouneed.model.encoder_decoder import EncoderDecoder, build_experts
 from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.guided_alignment import GuidedAttention
@@ -54,6 +55,7 @@ class Transformer(EncoderDecoder):
             for layer in range(config.decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = final_norm(), final_norm()
+        self.block_heads = BlockHeads(config)
         initialise(self)
 
     def forward(

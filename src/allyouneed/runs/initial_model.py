@@ -101,7 +101,8 @@ class InitialModel:
                 settings=["tokenizer_from"],
             )
         own, wanted = self.config.model.model_dump(), config.model.model_dump()
-        if others := [name for name in own if own[name] != wanted[name] and name not in _MAY_DIFFER]:
+        may_differ = {*_MAY_DIFFER, *(["block"] if self.config.model.block == 1 else [])}
+        if others := [name for name in own if own[name] != wanted[name] and name not in may_differ]:
             raise UsageError(
                 [
                     f"model.{name} = {wanted[name]}: {self.path} has {own[name]}, and its architecture is "

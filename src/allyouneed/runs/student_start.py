@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _MAY_DIFFER = {
     *("num_layers", "num_decoder_layers", "d_ff", "autoregression", "guided_alignment", "guided_layer"),
+    "block",
     *("dropout", "attention_dropout", "feed_forward_dropout", "symbol_dropout"),
 }
 _ADDED = "self_attention.output.weight", "self_attention.output.bias", "outer.weight", "outer.bias"

@@ -24,6 +24,8 @@ def training_flops(
     """
     layers = rows * _MULTIPLY_ADDS[config.architecture](config, source_len, target_len)
     logits = num_target_tokens * config.d_model * config.target_vocab_size
+    if config.block > 1:  # each token trains one head, and is projected once more
+        logits = 2 * logits + num_target_tokens * 2 * config.d_model**2
     return _PASSES * _FLOPS_PER_MULTIPLY_ADD * (layers + logits)
 
 

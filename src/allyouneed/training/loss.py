@@ -65,10 +65,9 @@ def projected_loss(
     With p the softmax of a row of logits, the row's gradient is
     `p - smoothing / V - (1 - smoothing) onehot(target)`. Only p is a full matrix: the other terms have rank
     one or are sparse, and are added exactly after the products with p. If autocast is on, the products use
-    its dtype. Without gradients, or for a frozen matrix, their products are left out.
+    its dtype. Products of gradients that nothing needs are left out.
     """
-    of_hidden = torch.is_grad_enabled()
-    of_matrix = of_hidden and matrix.requires_grad
+    of_hidden, of_matrix = (torch.is_grad_enabled() and each.requires_grad for each in (hidden, matrix))
     return LossSums(
         *_ProjectedLoss.apply(hidden, matrix, targets, smoothing, bias, of_hidden, of_matrix)  # type: ignore[no-untyped-call]
     )

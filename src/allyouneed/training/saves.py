@@ -13,6 +13,7 @@ from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.errors import DivergedError, ModelError
 from allyouneed.model.architectures import build_model
 from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.initialisation import initialise
 from allyouneed.model.weights import load_weights
 from allyouneed.storage.checkpoint import Attachments, Checkpoint, load_checkpoint, save_checkpoint
 from allyouneed.storage.run_directory import RunDirectory
@@ -122,10 +123,17 @@ def load_initial_weights(
 ) -> None:
     """Load the weights of a model of the same architecture, and the moments in the `state` saved with it.
 
+    Heads for blockwise decoding that the model lacks are drawn.
+
     Raises:
         ModelError: The weights do not fit, or the state is damaged or lacks moments.
     """
-    load_weights(model, start.weights, start.weights_path)
+    new = {}
+    if model.config.block > 1 == start.config.model.block:
+        heads = model.get_submodule("block_heads")
+        initialise(heads)
+        new = heads.state_dict(prefix="block_heads.")
+    load_weights(model, {**new, **start.weights}, start.weights_path)
     if state is None:
         return
     former = build_model(start.config.model, draw=False)
@@ -136,7 +144,7 @@ def load_initial_weights(
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:
             continue
-        own, found = optimizer.state[parameter], moments[name]
+        own, found = optimizer.state[parameter], moments.get(name)
         if not found or found.keys() != own.keys():
             raise ModelError(
                 f"{state}: has no moments of {name}; leave out init_moments, or freeze it as before"

@@ -25,6 +25,7 @@ from allyouneed.model.masks import pack, sent
 from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
+from allyouneed.training.block_loss import block_loss
 from allyouneed.training.fused_operators import (
     add_and_norm_by_kernel,
     attention_by_kernel,
@@ -103,6 +104,9 @@ def batch_loss(
             hidden = hidden_states(model, batch, device)
             matrix, bias = model.embeddings.matrix("output"), model.embeddings.bias
             sums = projected_loss(hidden, matrix, sent(targets, device), smoothing, bias)
+            if model.config.block > 1:
+                ahead = block_loss(model, hidden, batch.target_output, smoothing)
+                sums = sums._replace(smoothed=sums.smoothed + ahead)
     finally:
         auxiliary = model.auxiliary_loss()  # collected even after an error, as it holds memory
     return sums if auxiliary is None else sums._replace(smoothed=sums.smoothed + len(targets) * auxiliary)
