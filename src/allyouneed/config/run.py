@@ -232,6 +232,17 @@ class SearchConfig(Config):
     repetition_penalty: Annotated[float, Field(ge=1.0, le=100.0)] = 1.0
     """Factor on the log-probability of tokens already in the output (CTRL, 2019); above 1, they become less
     likely."""
+    blockwise: bool = False
+    """Greedy search in blocks (Stern et al. 2018): the model's heads (`model.block`), or a student, propose
+    tokens, and the model verifies them at once. The output is that of greedy search."""
+    block_size: Annotated[int, Field(ge=2, le=64)] | None = None
+    """Number of tokens verified at once; by default those that the heads propose, or 4 with a student."""
+    accept_top: Count = 1
+    """Accept a proposed token among the K most probable; 1 accepts what greedy search would write."""
+    accept_distance: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    """Accept a proposed token whose id is at most this far from the most probable one's."""
+    min_block: Annotated[int, Field(ge=1, le=64)] = 1
+    """Accept at least this many tokens of a block, whatever the model verifies."""
     sampling: bool = False
     """Sample outputs from the model's distribution instead of searching."""
     temperature: Annotated[float, Field(ge=0.001, le=100.0)] = 1.0
@@ -271,6 +282,11 @@ class SearchSettings(TypedDict, total=False):
     early_stopping: bool | None
     no_repeat_ngram_size: int | None
     repetition_penalty: float | None
+    blockwise: bool | None
+    block_size: int | None
+    accept_top: int | None
+    accept_distance: int | None
+    min_block: int | None
     sampling: bool | None
     temperature: float | None
     top_k: int | None

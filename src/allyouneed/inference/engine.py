@@ -3,12 +3,14 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.inference.search import Decoding
+from allyouneed.inference.speculation import BlockCounts
 from allyouneed.native.arrays import Float32
 
 if TYPE_CHECKING:
@@ -42,6 +44,15 @@ class Engine(ABC):
 
     config: ModelConfig
     """The architecture, that of the first model of an ensemble."""
+    has_shortlist = False
+    """Whether a shortlist restricts the target tokens."""
+    student: "Engine | None" = None
+    """A smaller model with the same vocabularies that proposes tokens in blockwise decoding."""
+
+    @cached_property
+    def block_counts(self) -> BlockCounts:
+        """What blockwise decoding has done so far."""
+        return BlockCounts()
 
     @property
     @abstractmethod

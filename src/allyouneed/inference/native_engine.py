@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allyouneed.inference.engine import BATCH_TOKENS, Engine, distinct
-from allyouneed.inference.native_layers import Packer
+from allyouneed.inference.native_layers import Packer, roughest
 from allyouneed.inference.projection import FullProjection, ShortlistProjection
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates, log_softmax
@@ -64,13 +64,14 @@ class NativeEngine(Engine):
     ) -> None:
         stored = model if isinstance(model, StoredModel) else StoredModel.of(model)
         self.config, self.form, self.threads = stored.config, form, threads
-        self._model, self._shortlist = stored, shortlist
+        self._model, self._shortlist, self.has_shortlist = stored, shortlist, shortlist is not None
         packer = Packer(stored, form, threads)
         self.encoder, self.decoder = packer.stack("source"), packer.stack("target")
         self.cross_heads = packer.cross_heads
         self._cross_key_values = packer.memory_maps()
         self._source_tables, self.target_tables = packer.positions("source"), packer.positions("target")
         self._output, self._bias = packer.matrix("output"), packer.output_bias()
+        self.block_heads = packer.block_heads()
         packer.require_all_taken()
 
     @property
@@ -107,9 +108,15 @@ class NativeEngine(Engine):
         assert self._shortlist is not None
         return ShortlistProjection(self._shortlist, self._pack_tokens)
 
-    def _pack_tokens(self, ids: NDArray[np.int64] | slice) -> PackedLinear:
+    @cached_property
+    def project_roughly(self) -> PackedLinear:
+        """The projection to all tokens for proposals, which need not be exact: in int8, if available."""
+        form = roughest()
+        return self.project if form == self.form else self._pack_tokens(slice(None), form)
+
+    def _pack_tokens(self, ids: NDArray[np.int64] | slice, form: str | None = None) -> PackedLinear:
         bias = None if self._bias is None else self._bias[ids]
-        return PackedLinear(self._output[ids], bias, self.form, num_threads=self.threads)
+        return PackedLinear(self._output[ids], bias, form or self.form, num_threads=self.threads)
 
     def token_log_probs(
         self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
@@ -365,15 +372,18 @@ class NativeDecoding(Decoding):
 
     def _with_room(self, num_steps: int = 1) -> Hypotheses:
         """The hypotheses, with room for `num_steps` more positions of each."""
-        num_sentences, beam_size, num_positions = self._ancestry.shape
-        if self._hypotheses.longest + num_steps > num_positions:
+        num_sentences, beam_size, _ = self._ancestry.shape
+        self._make_room(self._hypotheses.longest + num_steps, num_steps * num_sentences * beam_size)
+        return self._hypotheses
+
+    def _make_room(self, num_positions: int, num_new: int) -> None:
+        """Make room for hypotheses of so many positions, and for so many new rows."""
+        while num_positions > self._ancestry.shape[2]:
             self._ancestry = np.concatenate([self._ancestry, np.zeros_like(self._ancestry)], axis=2)
             self._arrange()
-        num_new = num_steps * num_sentences * beam_size
         if self._written.num_rows + num_new > self._most_rows:
             num_kept = self._tidy() if self._written.num_rows else 0
             self._most_rows = max(2 * num_kept, num_kept + _STEPS_BEFORE_TIDYING * num_new)
-        return self._hypotheses
 
     def _tidy(self) -> int:
         """Drop the rows that no hypothesis attends to, and sort the others; return their number.
@@ -391,6 +401,11 @@ class NativeDecoding(Decoding):
         self._written.keep(kept)
         self._arrange()
         return len(kept)
+
+    def _memory_rows(self, sentences: Int64[np.ndarray, " queries"], group: int) -> Rows:
+        """The rows of the sources that queries of these sentences attend to."""
+        rows = _all_rows(self._memory.num_rows)
+        return Rows(rows, self._starts[sentences], self._counts[sentences], group)
 
     def _forget_sources(self) -> None:
         """Drop the rows of departed sources once they are more than half of all rows."""

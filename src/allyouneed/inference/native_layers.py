@@ -12,6 +12,7 @@ from allyouneed.model.position_tables import SINUSOIDS, alibi_slopes, rotations
 from allyouneed.model.sizes import NUM_SPACES
 from allyouneed.native.arrays import aligned, bfloat16_bits, copied, empty
 from allyouneed.native.attention_kernels import Heads
+from allyouneed.native.library import available
 from allyouneed.native.linear import PackedLinear
 from allyouneed.native.stack import (
     ACTIVATIONS,
@@ -43,7 +44,7 @@ _ANY = {
     *("num_heads", "d_k", "d_v", "max_positions", "norm", "layer_norm_epsilon", "attention_bias"),
     *("tied_embeddings", "scaled_embeddings", "output_bias", "decoder_start", "source_end", "target_space"),
     *("dropout", "attention_dropout", "feed_forward_dropout", "symbol_dropout"),  # only in training
-    *("guided_alignment", "guided_layer", "ids_per_word"),
+    *("guided_alignment", "guided_layer", "ids_per_word", "block"),
 }
 """Settings of which the kernels support every value. Of all others, they support the default."""
 
@@ -55,6 +56,11 @@ def unknown_setting(config: ModelConfig) -> str | None:
         if name not in _ANY and value not in _KNOWN.get(name, {field.default}):
             return f"{name} = {value}"
     return None
+
+
+def roughest() -> str:
+    """The form of products that need not be exact."""
+    return "int8" if "int8" in available() else "float32"
 
 
 class Packer:
@@ -122,6 +128,24 @@ class Packer:
         names = [f"decoder.{layer}.cross_attention.key_value" for layer in range(self.config.decoder_layers)]
         return [self._map(name, heads * (d_k + d_v), bias=self.config.attention_bias) for name in names]
 
+    def block_heads(self) -> tuple[PackedLinear, list[PackedLinear]] | None:
+        """The first maps of all heads that propose tokens as one, and the second of each; None without heads.
+
+        Their form is one that is fast, as proposals need not be exact.
+        """
+        width, names = (
+            self.config.d_model,
+            [f"block_heads.networks.{i}" for i in range(self.config.block - 1)],
+        )
+        if not names:
+            return None
+        weights, biases = (
+            np.concatenate([self._take(f"{name}.inner.{part}", *shape) for name in names])
+            for part, shape in (("weight", (width, width)), ("bias", (width,)))
+        )
+        first = PackedLinear(weights, biases, roughest(), relu=True, num_threads=self._threads)
+        return first, [self._map(f"{name}.outer", width, form=roughest()) for name in names]
+
     def positions(self, role: Role) -> "PositionTables":
         """The tables of a side."""
         config, name, learned, space = self.config, f"{role}_positions", None, None
@@ -177,11 +201,18 @@ class Packer:
         )
 
     def _map(
-        self, name: str, outputs: int, inputs: int | None = None, *, bias: bool = True, relu: bool = False
+        self,
+        name: str,
+        outputs: int,
+        inputs: int | None = None,
+        *,
+        bias: bool = True,
+        relu: bool = False,
+        form: str | None = None,
     ) -> PackedLinear:
         weight = self._take(f"{name}.weight", outputs, inputs or self.config.d_model)
         biases = self._take(f"{name}.bias", outputs) if bias else None
-        packed = PackedLinear(weight, biases, self._form, relu=relu, num_threads=self._threads)
+        packed = PackedLinear(weight, biases, form or self._form, relu=relu, num_threads=self._threads)
         self._model.release(f"{name}.weight")
         return packed
 

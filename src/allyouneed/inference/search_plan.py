@@ -8,6 +8,7 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
+from allyouneed.inference.block_choice import speculation_of
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.native_engine import EncodedSources, NativeDecoding
 from allyouneed.inference.required_phrases import RequiredPhrases
@@ -42,6 +43,12 @@ class SearchPlan:
         looks_back = config.alignments or config.coverage_penalty
         self._encoded = EncodedSources() if looks_back else None
         self._look_back = looking_back(engine, config, n_best, self._encoded)
+        if config.blockwise:
+            speculation_of(engine, config)  # or says why not
+            if n_best > 1 and not config.sampling:
+                raise UsageError(
+                    "n_best: blockwise finds one output; leave out one", settings=["n_best", "blockwise"]
+                )
         self._identity = engine, config, n_best, constraint
         self._hash = hash(self._identity)
 
@@ -59,17 +66,19 @@ class SearchPlan:
     @property
     def beam_size(self) -> int:
         """Number of hypotheses kept per search."""
-        return 1 if self.config.sampling else self.config.beam_size
+        return 1 if self.config.sampling or self.config.blockwise else self.config.beam_size
 
     def start(self) -> BeamSearch:
         """Start an empty batch."""
         config = self.config
-        if config.sampling:
+        if config.sampling or config.blockwise:
             return BeamSearch(self._decoding(), config.replace(beam_size=1), 1, self.constraint)
         n_best = config.beam_size if config.coverage_penalty else self.n_best
         return BeamSearch(self._decoding(), config, n_best, self.constraint)
 
     def _decoding(self) -> Decoding:
+        if self.config.blockwise:
+            return speculation_of(self.engine, self.config)
         decoding = self.engine.start(self.beam_size)
         if isinstance(decoding, NativeDecoding):
             decoding.encoded = self._encoded

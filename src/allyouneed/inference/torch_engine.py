@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Int, Int64
+from jaxtyping import Bool, Float, Float32, Int, Int64
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
@@ -55,7 +55,7 @@ class TorchEngine(Engine):
         self, model: EncoderDecoder, shortlist: Shortlist | None = None, *, resident: bool | None = None
     ) -> None:
         self.model, self.config, self._shortlist, self._resident = model, model.config, shortlist, resident
-        self._modules = list(model.modules())
+        self.has_shortlist, self._modules = shortlist is not None, list(model.modules())
 
     @property
     def models(self) -> Sequence[EncoderDecoder]:
@@ -290,7 +290,7 @@ class TransformerDecoding(TensorDecoding):
         entries, at = self._new_entries(positions), self._places(positions)
         x = self._model.embeddings.embed("target", tokens) + self._encodings[positions, None]
         for layer, written, memory in zip(self._layers, self._written, self._memory, strict=True):
-            x = self._layer_step(layer, x, entries, written, memory, at)
+            x = self._layer_step(layer, x, entries, self._ancestry, written, memory, at)
         logits: Tensor = self._projection(self._model.decoder_norm(x))
         return logits
 
@@ -331,6 +331,7 @@ class TransformerDecoding(TensorDecoding):
         layer: DecoderLayer,
         x: Float[Tensor, "sentences beams d_model"],
         entries: Int[Tensor, "sentences beams"],
+        ancestry: Bool[Tensor, "sentences beams entries"],
         written: TokenKeysValues | Cells,
         memory: list[Tensor],
         positions: Positions,
@@ -338,7 +339,7 @@ class TransformerDecoding(TensorDecoding):
         """Compute one layer with the stored keys and values."""
 
         def attend_to_written(x: Tensor) -> Tensor:
-            return written.read(x, entries, self._ancestry, positions)
+            return written.read(x, entries, ancestry, positions)
 
         def attend_to_memory(x: Tensor) -> Tensor:
             attention, (key, value) = layer.cross_attention, memory

@@ -8,6 +8,8 @@ from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.config.settings import Batch, Config, Workers, require_counts
 from allyouneed.errors import DataError, UsageError
 
+_OF_BLOCKS = "block_size", "accept_top", "accept_distance", "min_block"
+"""Settings that act in blockwise decoding only."""
 _IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
 """Whether outputs are sampled -> settings that then have no effect."""
 
@@ -21,6 +23,13 @@ def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig
     search = SearchConfig.checked(**{**own.model_dump(), **given})
     if given.get("sampling") is False and "mbr" not in given:  # of a model that samples by itself
         search = search.replace(mbr=None)
+    if search.blockwise and "beam_size" in given:
+        raise UsageError(
+            "beam_size: blockwise decoding is greedy search; leave out one",
+            settings=["beam_size", "blockwise"],
+        )
+    if not search.blockwise and (idle := [name for name in _OF_BLOCKS if name in given]):
+        raise UsageError(f"{', '.join(idle)}: add blockwise, or leave it out", settings=[*idle, "blockwise"])
     if search.mbr is not None:
         search = search.replace(sampling=True)
     if idle := [name for name in _IDLE[search.sampling] if name in given]:
