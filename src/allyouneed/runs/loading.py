@@ -12,7 +12,7 @@ from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import require_regular
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task, Units
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +58,7 @@ def load_translator(
     shortlist: Path | str | None = None,
     to: str | None = None,
     source: str = "",
+    draft: Path | str | None = None,
 ) -> "Translator":
     """Load a translator from a model directory, a checkpoint, or the latest checkpoint of a run.
 
@@ -70,17 +71,24 @@ def load_translator(
         shortlist: A directory made by `allyouneed shortlist`; limits translations to its tokens, for speed.
         to: Code of the language to write, for a model of several; see `Translator.into`.
         source: Code of the language of the texts, for a model that must be told it; with `to` only.
+        draft: A student of the model, which proposes tokens where `blockwise` is asked for.
 
     Raises:
-        ModelError: A model is missing, damaged or for another task, or another model or the shortlist has
-            other vocabularies.
+        ModelError: A model is missing, damaged or for another task, or another model, the student or the
+            shortlist has other vocabularies.
         UsageError: The precision or the device is not available on this machine, or the model does not write
             the language, or only `source` is given.
     """
     if source and not to:
         raise UsageError("a source language is given, but not the one to write; name both", settings=["to"])
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
-    translator: Translator = _load(task_named("translation"), [path, *others], device, options)
+    task = task_named("translation")
+    translator: Translator = _load(task, [path, *others], device, options)
+    if draft is not None:
+        if _units_of(load_for(Path(path), task), task) != _units_of(load_for(Path(draft), task), task):
+            raise ModelError(f"{draft}: has other vocabularies than {path}; name a student of that model")
+        student = load_translator(draft, device=device, precision=precision, threads=threads)
+        translator.engine.student = student.engine
     return translator.into(to, source) if to else translator
 
 
@@ -128,16 +136,18 @@ def _load(
     require_counts(threads=options["threads"])
     checkpoints = [load_for(Path(path), task) for path in paths]
     models = [_on_device(checkpoint, device) for checkpoint in checkpoints]
-    units = [
-        task.load_units(each.directory, each.config.data, *each.config.model.vocab_sizes)
-        for each in checkpoints
-    ]
+    units = [_units_of(each, task) for each in checkpoints]
     for path, others in zip(paths, units, strict=True):
         if others != units[0]:
             fault = f"{path}: has other vocabularies than {paths[0]}"
             raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
     first = checkpoints[0]
     return task.build(models, first.config, units[0], directory=first.directory, **options)
+
+
+def _units_of(checkpoint: Checkpoint, task: Task) -> Units:
+    """The tokenisers of a model."""
+    return task.load_units(checkpoint.directory, checkpoint.config.data, *checkpoint.config.model.vocab_sizes)
 
 
 def _on_device(checkpoint: Checkpoint, device: "torch.device | str") -> "StoredModel | EncoderDecoder":

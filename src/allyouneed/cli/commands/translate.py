@@ -199,6 +199,7 @@ def translate(
     batch_tokens: AtLeastOne | None = None,
     batch_size: AtLeastOne | None = None,
     shortlist: Path | None = None,
+    draft: Path | None = None,
     engine: Engine = "local",
     computing: Computing = Computing(),
 ) -> int:
@@ -230,6 +231,7 @@ def translate(
         batch_tokens: Maximum source tokens per batch, times beams or samples; default 8,192, on a GPU more.
         batch_size: Maximum lines per batch.
         shortlist: A folder made by `allyouneed shortlist`; restricts outputs to its sub-words, for speed.
+        draft: A student of the model, which proposes tokens; implies --blockwise.
         computing: Precision, parallelism and device.
     """
     from allyouneed.hardware.allocator import give_back_freed_memory
@@ -240,15 +242,36 @@ def translate(
     models, files = _split(models)
     asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, is_file=bool(files))}
     asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
+    if draft:
+        if engine != "local":
+            raise UsageError("--draft: is for this machine; leave out --engine")
+        asked, loading = asked | {"blockwise": True}, loading | {"draft": draft}
     translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
-    if not (files or lines.markup):
-        return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
-    with SegmentReport.appended_to(kept.report, [*(files or ()), *kept.files]) as report:
-        keeping = _keeping(translator, kept, engine, shortlist)
-        if not files:
-            return translate_document(keeping, str(lines.markup), lines.attributes, asked, report)
-        request = _request([*models, shortlist], lines, kept, asked, computing)
-        return translate_into(keeping, *files, request, asked, report)
+    with _telling_blocks(translator):
+        if not (files or lines.markup):
+            return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
+        with SegmentReport.appended_to(kept.report, [*(files or ()), *kept.files]) as report:
+            keeping = _keeping(translator, kept, engine, shortlist)
+            if not files:
+                return translate_document(keeping, str(lines.markup), lines.attributes, asked, report)
+            request = _request([*models, shortlist], lines, kept, asked, computing)
+            return translate_into(keeping, *files, request, asked, report)
+
+
+@contextlib.contextmanager
+def _telling_blocks(translator: "Translator") -> Iterator[None]:
+    """Tell at the end what blockwise decoding has done, if there was any."""
+    yield
+    from allyouneed.inference.speculation import MOST_SENTENCES
+
+    counts = translator.engine.block_counts
+    if counts.num_blocks:
+        notice(f"--blockwise: {counts.mean_block:.2f} tokens a block, {counts.num_blocks:,} blocks")
+    if counts.num_one_by_one:
+        notice(
+            f"--blockwise: {counts.num_one_by_one:,} tokens were written one by one, which is faster for "
+            f"batches of more than {MOST_SENTENCES} sentences"
+        )
 
 
 def _split(paths: list[Path]) -> tuple[list[Path], tuple[Path, Path] | None]:
