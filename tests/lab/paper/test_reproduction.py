@@ -485,6 +485,27 @@ def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path
     write_report(results)
 
 
+@pytest.mark.slow
+def test_blocks_are_trained_on_top_of_other_rows_and_give_what_greedy_search_does(
+    toy_data: Path, tmp_path: Path
+) -> None:
+    experiment = EXPERIMENTS["blockwise"]
+    *_, results = reproduction.reproduce(
+        experiment, tmp_path, MINUTE, CPU, inputs=Inputs(toy_data), only=["regular_2", "both_4"]
+    )
+    rows = {row.name: row for row in results.rows}
+    assert rows["both_6"].paper == {
+        **{"bleu": 26.18, "mean_block": 4.18, "bleu_top_2": 25.90, "mean_block_top_2": 4.59}
+    }
+    assert results.outcomes.keys() == {"regular_1", "regular_2", "distilled_1", "both_4"}
+    for name in ("regular_2", "both_4"):
+        figures = results.outcomes[name][1]
+        assert figures["same"] == 1.0
+        assert 1.0 <= figures["mean_block"] <= int(name[-1])
+    assert results.outcomes["regular_2"][1]["bleu"] == results.outcomes["regular_1"][1]["bleu"]
+    write_report(results)
+
+
 BETWEEN_CHECKPOINTS = """
 import os, signal, sys
 from contextlib import nullcontext

@@ -91,8 +91,8 @@ def reproduce(
             more trees of the demo's grammar (needs no data); `aop`: attention over parameters; `scaling`: dot
             products with and without scaling, and additive attention; `extrapolation`: sentences longer than
             any in training; `long`: documents, and restricted self-attention; `paths`: which networks find
-            what lies far back (needs no data); `variants`: variants that are in no table of the paper;
-            `figures`: Figures 3 to 5; `index`: the verdicts of all tables below OUT, as OUT/index.html.
+            what lies far back (needs no data); `variants`: variants in no table of the paper; `blockwise`:
+            several tokens at once; `figures`: Figures 3 to 5; `index`: the verdicts below OUT, as a page.
         given: Inputs of the experiment.
         scale: `quick` (early learning, three hours on two cores; for `table1` a minute), `tiny` (until
             longer training changes little), `small` (half an hour on a GPU, an estimate) or `paper`; some

@@ -23,6 +23,7 @@ from allyouneed.errors import (
     is_out_of_memory,
 )
 from allyouneed.hardware.machine import machine_kind
+from allyouneed.lab.paper.blockwise import BLOCKWISE
 from allyouneed.lab.paper.experiment import (
     DATE,
     FAILED,
@@ -68,7 +69,7 @@ from allyouneed.storage.run_directory import RunDirectory
 
 _ALL = (
     *(TABLE1, PATHS, TABLE2, TABLE2_EN_FR, TABLE3, TABLE4, TABLE4_GRAMMAR),
-    *(AOP, SCALING, EXTRAPOLATION, LONG, VARIANTS, FIGURES_3_TO_5),
+    *(AOP, SCALING, EXTRAPOLATION, LONG, VARIANTS, BLOCKWISE, FIGURES_3_TO_5),
 )
 EXPERIMENTS = {experiment.name: experiment for experiment in _ALL}
 """Command-line name -> experiment, in the order of the index of results. Write a new one like `table3.py`."""
