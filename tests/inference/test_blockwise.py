@@ -79,6 +79,8 @@ def test_the_kernels_write_the_same_bits_as_in_greedy_search_in_any_batch(
     counts = engine.block_counts
     assert counts.num_blocks < counts.num_tokens
     assert counts.num_one_by_one
+    looser = outputs(engine, texts, 1, blockwise=True, accept_top=3)
+    assert all(outputs(engine, texts, size, blockwise=True, accept_top=3) == looser for size in (3, 64))
 
 
 @pytest.mark.parametrize("settings", [each for each in VARIANTS if "autoregression" not in each], ids=str)

@@ -17,7 +17,7 @@ from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Chosen, Continuation
 from allyouneed.native.arrays import Int64
 
-MOST_SENTENCES = 3
+MOST_SENTENCES = 1
 """Number of sentences of a batch up to which blocks are faster than tokens one by one, as measured
 (docs/experiments/blockwise.md)."""
 

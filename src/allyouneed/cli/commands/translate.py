@@ -262,15 +262,13 @@ def translate(
 def _telling_blocks(translator: "Translator") -> Iterator[None]:
     """Tell at the end what blockwise decoding has done, if there was any."""
     yield
-    from allyouneed.inference.speculation import MOST_SENTENCES
-
     counts = translator.engine.block_counts
     if counts.num_blocks:
         notice(f"--blockwise: {counts.mean_block:.2f} tokens a block, {counts.num_blocks:,} blocks")
     if counts.num_one_by_one:
         notice(
-            f"--blockwise: {counts.num_one_by_one:,} tokens were written one by one, which is faster for "
-            f"batches of more than {MOST_SENTENCES} sentences"
+            f"--blockwise: {counts.num_one_by_one:,} tokens were written one by one, which is faster "
+            "for several sentences at once (--batch-size 1 reads blocks)"
         )
 
 
