@@ -235,19 +235,13 @@ def translate(
         computing: Precision, parallelism and device.
     """
     from allyouneed.hardware.allocator import give_back_freed_memory
-    from allyouneed.runs.loading import load_translator
 
     give_back_freed_memory()
-    loading = computing.for_loading() if engine == "local" else {}
     models, files = _split(models)
     asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, is_file=bool(files))}
     asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
-    if draft:
-        if engine != "local":
-            raise UsageError("--draft: is for this machine; leave out --engine")
-        asked, loading = asked | {"blockwise": True}, loading | {"draft": draft}
-    translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
-    with _telling_blocks(translator):
+    asked |= {"blockwise": True} if draft else {}
+    with _loaded(models, shortlist, lines, draft, engine, computing) as translator:
         if not (files or lines.markup):
             return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
         with SegmentReport.appended_to(kept.report, [*(files or ()), *kept.files]) as report:
@@ -259,17 +253,28 @@ def translate(
 
 
 @contextlib.contextmanager
-def _telling_blocks(translator: "Translator") -> Iterator[None]:
-    """Tell at the end what blockwise decoding has done, if there was any."""
-    yield
+def _loaded(
+    models: list[Path],
+    shortlist: Path | None,
+    lines: TextLines,
+    draft: Path | None,
+    engine: Engine,
+    computing: Computing,
+) -> Iterator["Translator"]:
+    """The models, ready; at the end, tell what blockwise decoding has done, if there was any."""
+    from allyouneed.runs.loading import load_translator
+
+    if draft and engine != "local":
+        raise UsageError("--draft: is for this machine; leave out --engine")
+    loading = computing.for_loading() | {"draft": draft} if engine == "local" else {}
+    translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
+    yield translator
     counts = translator.engine.block_counts
     if counts.num_blocks:
         notice(f"--blockwise: {counts.mean_block:.2f} tokens a block, {counts.num_blocks:,} blocks")
-    if counts.num_one_by_one:
-        notice(
-            f"--blockwise: {counts.num_one_by_one:,} tokens were written one by one, which is faster "
-            "for several sentences at once (--batch-size 1 reads blocks)"
-        )
+    if num := counts.num_one_by_one:
+        told = f"{num:,} tokens were written one by one, which is faster for several sentences at once"
+        notice(f"--blockwise: {told} (--batch-size 1 reads blocks)")
 
 
 def _split(paths: list[Path]) -> tuple[list[Path], tuple[Path, Path] | None]:
