@@ -32,6 +32,7 @@ class Reach(NamedTuple):
 
 
 _OF_TRANSFORMER = (
+    "front",
     *("activation", "attention", "attention_bias", "attention_dropout", "autoregression", "guided_alignment"),
     *("guided_layer", "block", "max_distance", "neighbourhood", "neighbourhood_in", "norm"),
     *("num_decoder_layers", "output_bias", "scaled_embeddings", "source_end", "target_space"),
@@ -73,6 +74,10 @@ class ModelConfig(Config):
     """Width inside the feed-forward network (3.3)."""
     num_layers: Annotated[int, Field(ge=1, le=500)] = 6
     """Layers in the encoder and in the decoder, each (3.1)."""
+    front: Literal["embeddings", "convolutions"] = "embeddings"
+    """First part of the encoder: embeddings of ids (3.4), or, for sources that are frames, a linear map of
+    their source_vocab_size features and two convolutions, each of which halves the frames; `prepare --task
+    frames` sets it."""
     num_decoder_layers: Annotated[int, Field(ge=1, le=500)] | None = None
     """Layers in the decoder; default: num_layers."""
     num_heads: Heads = 8
@@ -271,5 +276,15 @@ class ModelConfig(Config):
             raise ValueError(
                 f"experts_per_token = {self.experts_per_token} is not less than num_experts = "
                 f"{self.num_experts}; lower it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_front(self) -> Self:
+        needs_ids = self.tied_embeddings == "all" or self.guided_alignment or not self.source_end
+        if self.front == "convolutions" and needs_ids:
+            raise ValueError(
+                'front = "convolutions" reads frames, which are no tokens; it needs tied_embeddings = '
+                '"target" or "none", guided_alignment = 0 and source_end = true'
             )
         return self

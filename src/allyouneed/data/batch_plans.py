@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,8 +143,9 @@ class PlannedBatch:
 class Batch:
     """Token ids of one micro-batch, padded with 0."""
 
-    source: NDArray[np.int64]
-    """The sentence and the end symbol: (rows, source_len)."""
+    source: NDArray[Any]
+    """The sentence and the end symbol: (rows, source_len); or vectors (rows, source_len, features), padded
+    with NaN."""
     target_input: NDArray[np.int64]
     """Input of the decoder, the start symbol and the sentence: (rows, target_len)."""
     target_output: NDArray[np.int64]
@@ -265,7 +267,9 @@ def _deal(num_micro_batches: int, most_each: int, bits: np.random.PCG64) -> Indi
     return deals.ravel()[:num_micro_batches]
 
 
-def _with_end(padded: NDArray[np.int64], lengths: NDArray[np.integer]) -> NDArray[np.int64]:
+def _with_end(padded: NDArray[Any], lengths: NDArray[np.integer]) -> NDArray[Any]:
+    if padded.ndim > 2:  # vectors have no end symbol
+        return padded
     ended = np.pad(padded, ((0, 0), (0, 1)), constant_values=PADDING)
     ended[np.arange(len(ended)), lengths] = END
     return ended

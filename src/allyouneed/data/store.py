@@ -2,6 +2,7 @@
 
 A store is a folder with `header.json` and little-endian arrays: for each side, the ids of all sentences
 without start and end symbols, in shards, and the offset of each sentence; and the input line of each pair.
+Sources may be vectors of features instead of ids; "tokens" then are vectors.
 """
 
 import copy
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from allyouneed.data.vectors import Vectors
 from allyouneed.errors import DiskError, ModelError
 from allyouneed.symbols import END, PADDING
 
@@ -27,14 +29,21 @@ _COUNTED_TOKENS = 1 << 22  # at a time; each takes 8 bytes of memory
 LINE_NUMBERS = "line_numbers.bin"
 STORED_INT64 = np.dtype("<i8")
 ID_DTYPES: dict[str, np.dtype[Any]] = {"uint16": np.dtype("<u2"), "uint32": np.dtype("<u4")}
+
+
+def vectors_of(num_features: int) -> np.dtype[Any]:
+    """The type of a vector: an array of it has one more axis, for the features."""
+    return np.dtype(("<f4", (num_features,)))
+
+
 WhenRead = Callable[[Path, NDArray[Any]], None]
 
 
 class Sentences(NamedTuple):
     """Sentences of one side, one after another."""
 
-    ids: NDArray[np.integer]
-    """The ids of all sentences: (tokens,)."""
+    ids: NDArray[Any]
+    """The ids of all sentences: (tokens,); or their vectors: float32 (vectors, features)."""
     lengths: NDArray[np.integer]
     """The number of ids of each sentence: (sentences,)."""
 
@@ -42,6 +51,8 @@ class Sentences(NamedTuple):
     def of(cls, sentences: Sequence[Sequence[int]]) -> Self:
         """The sentences, given one by one."""
         lengths = np.fromiter(map(len, sentences), np.int32, len(sentences))
+        if vectors := [each.values for each in sentences if isinstance(each, Vectors)]:
+            return cls(np.concatenate(vectors), lengths)
         ids = np.fromiter(chain.from_iterable(sentences), np.int64, int(lengths.sum()))
         return cls(ids, lengths)
 
@@ -130,14 +141,17 @@ class PairStore:
 
 
 class StoreSide:
-    """Reads the ids and offsets of one side through memory maps."""
+    """Reads the ids, or vectors, and offsets of one side through memory maps."""
 
     def __init__(self, directory: Path, side: str, header: "_Header", when_read: WhenRead) -> None:
         path = offsets_path(directory, side)
         shard_tokens = header.shard_tokens[side]
         self._offsets = _map(path, STORED_INT64, header.num_pairs + 1)
+        dtype = header.dtypes[side]
+        self._of_batches = dtype if dtype.shape else np.dtype(np.int64)
+        self._padding = np.nan if dtype.shape else PADDING
         self._shards = [
-            _File(shard_path(directory, side, shard), header.dtype, num_tokens, when_read)
+            _File(shard_path(directory, side, shard), dtype, num_tokens, when_read)
             for shard, num_tokens in enumerate(shard_tokens)
         ]
         shard_bounds = np.cumsum([0, *shard_tokens])
@@ -162,34 +176,39 @@ class StoreSide:
         return joined
 
     def counts(self, vocab_size: int) -> NDArray[np.int64]:
-        """How often each id occurs: (vocab_size,)."""
+        """How often each id, or each feature, occurs: (vocab_size,)."""
+        if self._of_batches.shape:  # every feature is in every vector
+            return np.full(vocab_size, self._offsets[-1])
         counts = np.zeros(vocab_size, np.int64)
         for shard in (file.numbers for file in self._shards):
             for start in range(0, len(shard), _COUNTED_TOKENS):
                 counts += np.bincount(shard[start : start + _COUNTED_TOKENS], minlength=vocab_size)
         return counts
 
-    def sentence(self, index: int) -> NDArray[np.unsignedinteger]:
-        """The ids of a sentence."""
+    def sentence(self, index: int) -> NDArray[Any]:
+        """The ids, or vectors, of a sentence."""
         start, end = self._offsets[index], self._offsets[index + 1]
         shard = int(self._shard_of(start))
         first = self._shard_starts[shard]
         return self._shards[shard].numbers[start - first : end - first]
 
-    def gather(self, indices: ArrayLike) -> NDArray[np.int64]:
-        """Sentences side by side, padded to the longest: int64 (rows, longest)."""
+    def gather(self, indices: ArrayLike) -> NDArray[Any]:
+        """Sentences side by side, padded to the longest: int64 (rows, longest), or float32 with features.
+
+        Padding is NaN in every feature: no vector that is stored has one.
+        """
         indices = np.asarray(indices)
         lengths = self.lengths[indices]
         columns = np.arange(lengths.max(initial=0))
         inside = columns < lengths[:, None]  # (rows, longest)
         positions = (self._offsets[indices][:, None] + columns)[inside]  # (tokens,)
-        padded = np.full(inside.shape, PADDING, np.int64)
+        padded = np.full(inside.shape, self._padding, self._of_batches)
         padded[inside] = self._tokens_at(positions)
         return padded
 
-    def _tokens_at(self, positions: NDArray[np.int64]) -> NDArray[np.unsignedinteger]:
+    def _tokens_at(self, positions: NDArray[np.int64]) -> NDArray[Any]:
         shards = self._shard_of(positions)
-        tokens = np.empty(len(positions), np.uint32)
+        tokens = np.empty(len(positions), self._of_batches)
         for shard in np.unique(shards):
             here = shards == shard
             tokens[here] = self._shards[shard].numbers[positions[here] - self._shard_starts[shard]]
@@ -213,10 +232,16 @@ class _File:
 
 @dataclass(frozen=True)
 class _Header:
-    dtype: np.dtype[Any]
+    dtypes: Mapping[str, np.dtype[Any]]
     num_pairs: int
     shard_tokens: Mapping[str, list[int]]
     facts: dict[str, Any]
+
+
+def require_finite(path: Path, vectors: NDArray[np.floating]) -> None:
+    """Raise ModelError, with the name of the shard, if a feature is not finite."""
+    if not np.isfinite((vectors.min(initial=0), vectors.max(initial=0))).all():
+        raise ModelError(f"{path}: holds features that are not finite; prepare the data again")
 
 
 def require_ids_below(path: Path, ids: NDArray[np.integer], vocab_size: int) -> None:
@@ -234,8 +259,9 @@ def _read_header(path: Path) -> _Header:
         header = json.loads(path.read_bytes())
         kind, version = header["format"], header["format_version"]
         if (kind, version) == (FORMAT, FORMAT_VERSION):
+            ids, num_features = ID_DTYPES[header["dtype"]], int(header.get("source_features", 0))
             return _Header(
-                ID_DTYPES[header["dtype"]],
+                {"source": vectors_of(num_features) if num_features else ids, "target": ids},
                 int(header["num_pairs"]),
                 {side: [int(count) for count in header[f"{side}_shards"]] for side in ("source", "target")},
                 dict(header["facts"]),
@@ -257,7 +283,7 @@ def _map(path: Path, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         size = path.stat().st_size
         if size == count * dtype.itemsize:
             # An empty file cannot be mapped.
-            return np.asarray(np.memmap(path, dtype, mode="r")) if count else np.empty(0, dtype)
+            return np.asarray(np.memmap(path, dtype, mode="r", shape=count)) if count else np.empty(0, dtype)
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file; prepare the data again") from None
     except OSError as error:
@@ -283,6 +309,7 @@ class PairWriter:
         vocabulary_size: Size of the larger vocabulary, which decides the width of ids.
         facts: More keys for the header, such as sha256 hashes; read when the block ends.
         shard_tokens: Maximum number of tokens of one side in a shard, unless a single sentence has more.
+        source_features: Number of features of a source's vectors; 0 if sources are ids.
     """
 
     def __init__(
@@ -292,16 +319,21 @@ class PairWriter:
         vocabulary_size: int,
         facts: Mapping[str, Any] | None = None,
         shard_tokens: int = SHARD_TOKENS,
+        source_features: int = 0,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._dtype_name = "uint16" if vocabulary_size <= 1 << 16 else "uint32"
         self._facts = {} if facts is None else facts
+        self._source_features = source_features
         dtype = ID_DTYPES[self._dtype_name]
-        self._source = _SideWriter(directory, "source", vocabulary_size, dtype, shard_tokens)
+        of_source = vectors_of(source_features) if source_features else dtype
+        most = max(1, shard_tokens // max(1, source_features))
+        self._source = _SideWriter(directory, "source", vocabulary_size, of_source, most)
         self._target = _SideWriter(directory, "target", vocabulary_size, dtype, shard_tokens)
         self._num_pairs = _num_bytes(directory / LINE_NUMBERS) // STORED_INT64.itemsize
-        self.add(Sentences.of([]), Sentences.of([]), [])  # makes the files
+        nothing = Sentences.of([])
+        self.add(nothing._replace(ids=np.empty(0, of_source)), nothing, [])  # makes the files
 
     def add(self, source: Sentences, target: Sentences, line_numbers: ArrayLike) -> None:
         """Append pairs of sentences, without start and end symbols, with the numbers of their input lines."""
@@ -328,6 +360,7 @@ class PairWriter:
             "source_shards": self._source.shard_tokens,
             "target_shards": self._target.shard_tokens,
             "facts": dict(self._facts),
+            **({"source_features": self._source_features} if self._source_features else {}),
         }
         (self._directory / HEADER).write_bytes(json.dumps(header, indent=1).encode())
 
@@ -350,8 +383,11 @@ class _SideWriter:
 
     def add(self, sentences: Sentences) -> None:
         ids, ends = sentences.ids, sentences.lengths.cumsum(dtype=np.int64)
-        assert ids.min(initial=END + 1) > END, "padding, start and end are never stored"
-        assert ids.max(initial=0) < self._vocabulary_size, "an id outside the vocabulary"
+        if self._dtype.shape:
+            assert np.isfinite(ids).all(), "features are finite"
+        else:
+            assert ids.min(initial=END + 1) > END, "padding, start and end are never stored"
+            assert ids.max(initial=0) < self._vocabulary_size, "an id outside the vocabulary"
         first = begin = 0
         while True:
             room = self._max_shard_tokens - self.shard_tokens[-1]
@@ -360,7 +396,7 @@ class _SideWriter:
                 last += 1  # a sentence that no shard has room for
             end = int(ends[last - 1]) if last > first else begin
             shard = shard_path(self._directory, self._side, len(self.shard_tokens) - 1)
-            _append(shard, ids[begin:end].astype(self._dtype))
+            _append(shard, ids[begin:end].astype(self._dtype.base))
             self.shard_tokens[-1] += end - begin
             first, begin = last, end
             if first == len(ends):

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from allyouneed.data.vectors import with_end
 from allyouneed.data.words import Span
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import Links
@@ -19,7 +20,7 @@ from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.layers import DecoderLayer, EncoderLayer
 from allyouneed.model.masks import ImplicitMask
 from allyouneed.model.transformer import Transformer
-from allyouneed.symbols import END, START
+from allyouneed.symbols import START
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def capture_attention(
         _record([layer.cross_attention for layer in decoder_layers]),
     ]
     device = next(model.parameters()).device
-    read = [*source_ids, END] if model.config.source_end or not source_ids else source_ids
+    read = with_end(source_ids) if model.config.source_end or not source_ids else source_ids
     twin(pad([read], device), pad([[START, *target_ids]], device))
     length = 1 + len(target_ids)
     none = torch.empty(0, model.config.num_heads, length, length)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from allyouneed.config.model import ModelConfig
+from allyouneed.data.vectors import Vectors
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.speculation import BlockCounts
 from allyouneed.native.arrays import Float32
@@ -103,8 +104,9 @@ class Engine(ABC):
         yield
 
 
-def distinct(sources: Sequence[Sequence[int]]) -> tuple[list[tuple[int, ...]], list[int]]:
+def distinct(sources: Sequence[Sequence[int]]) -> tuple[list[Sequence[int]], list[int]]:
     """The distinct sources, and the index of each source among them; samples share a source."""
-    places: dict[tuple[int, ...], int] = {}
-    of_each = [places.setdefault(tuple(source), len(places)) for source in sources]
+    places: dict[Sequence[int], int] = {}
+    keys = (source if isinstance(source, Vectors) else tuple(source) for source in sources)
+    of_each = [places.setdefault(key, len(places)) for key in keys]
     return list(places), of_each

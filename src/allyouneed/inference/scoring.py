@@ -8,6 +8,7 @@ from itertools import chain
 import numpy as np
 
 from allyouneed.data.batch_plans import Indices, length_batches
+from allyouneed.data.vectors import with_end
 from allyouneed.inference.engine import Engine
 from allyouneed.symbols import END
 
@@ -49,7 +50,7 @@ def score_targets(
 
     def score(batch: Indices) -> list[tuple[int, TargetScore]]:
         ended = [[*targets[i], END] for i in batch]
-        log_probs = engine.token_log_probs([[*sources[i], END] for i in batch], ended).astype(np.float64)
+        log_probs = engine.token_log_probs([with_end(sources[i]) for i in batch], ended).astype(np.float64)
         rows = np.split(log_probs, np.cumsum([len(ids) for ids in ended])[:-1])
         return [(i, TargetScore(row.tolist())) for i, row in zip(batch.tolist(), rows, strict=True)]
 

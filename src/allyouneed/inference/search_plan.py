@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.data.vectors import with_end
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
@@ -14,7 +15,6 @@ from allyouneed.inference.native_engine import EncodedSources, NativeDecoding
 from allyouneed.inference.required_phrases import RequiredPhrases
 from allyouneed.inference.search import BeamSearch, Decoding
 from allyouneed.inference.selection import Constraint
-from allyouneed.symbols import END
 
 
 class SearchPlan:
@@ -95,12 +95,12 @@ class SearchPlan:
     ) -> SearchRequest:
         """Make the request to search one source.
 
-        `source` has at least one token and no end symbol; `sample` is below `num_samples`.
+        `source` has at least one token, or vector, and no end symbol; `sample` is below `num_samples`.
         """
         limits = [limit for limit in (self.config.max_length, self.engine.max_positions) if limit is not None]
         longest = min([len(source) + 1 + self.config.max_extra_tokens, *limits])
         longest = max(longest, len(prefix) + 1)
-        return SearchRequest(key, [*source, END], longest, prefix, num_given, sample, required)
+        return SearchRequest(key, with_end(source), longest, prefix, num_given, sample, required)
 
     def finished(self, ended: Sequence[tuple[SearchRequest, list[Hypothesis]]]) -> list[list[Hypothesis]]:
         """The final hypotheses of requests, at least one each, with alignments and coverage penalties."""

@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from allyouneed.data.vectors import with_end
 from allyouneed.hardware.devices import PYTORCH_THREADS
 from allyouneed.inference.torch_engine import pad
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import padding_mask
 from allyouneed.model.transformer import Transformer
 from allyouneed.native.arrays import Float32
-from allyouneed.symbols import END, START
+from allyouneed.symbols import START
 
 
 class SourceAttention:
@@ -41,7 +42,7 @@ class SourceAttention:
     ) -> list[Float32[np.ndarray, "written source_len"]]:
         model = self._model
         device = next(model.parameters()).device
-        ids = model.read_of(pad([[*source, END]], device))
+        ids = model.read_of(pad([with_end(source)], device))
         # An output cut at the last learned position has none for the next step, whose row is then zero.
         most = model.config.max_positions if model.config.positions == "learned" else None
         written = pad([[START, *target][:most] for target in targets], device)

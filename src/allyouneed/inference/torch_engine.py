@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils.rnn import pad_sequence
 
+from allyouneed.data.vectors import Vectors
 from allyouneed.hardware.devices import PYTORCH_THREADS, widest_float
 from allyouneed.hardware.memory import total_memory_bytes
 from allyouneed.inference.beams import Beams, SearchRules
@@ -30,6 +31,7 @@ from allyouneed.model.dropout import evaluation_mode
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.layers import DecoderLayer
 from allyouneed.model.masks import Positions, padding_mask, sent
+from allyouneed.model.sizes import source_positions
 from allyouneed.model.ssru import SSRU
 from allyouneed.model.transformer import Transformer
 from allyouneed.symbols import PADDING, START
@@ -257,9 +259,10 @@ class TransformerDecoding(TensorDecoding):
             written.keep(kept, num_entries)
 
     def _lengths_of(self, sources: Sequence[Sequence[int]]) -> Int[Tensor, " sentences"]:
-        """Number of tokens of each source that the encoder reads, at least one."""
-        left_out = 0 if self._model.config.source_end else 1
-        return torch.tensor([max(1, len(source) - left_out) for source in sources])
+        """Number of positions of the encoder for each source, at least one."""
+        config = self._model.config
+        left_out = 0 if config.source_end else 1
+        return torch.tensor([max(1, source_positions(config, len(source)) - left_out) for source in sources])
 
     def _make_room(self, num_positions: int) -> None:
         """Make room for tokens at the first `num_positions` positions."""
@@ -349,10 +352,12 @@ class TransformerDecoding(TensorDecoding):
         return layer.forward_with(x, attend_to_written, attend_to_memory)
 
 
-def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Int[Tensor, "batch length"]:
-    """Stack token ids into one batch, padded at the end."""
-    rows = [torch.tensor(ids, dtype=torch.int64) for ids in sequences]
-    return sent(pad_sequence(rows, batch_first=True, padding_value=PADDING), device)
+def pad(sequences: Sequence[Sequence[int]], device: torch.device) -> Tensor:
+    """Stack token ids (batch, length), or vectors (batch, length, features), padded at the end."""
+    vectors = [torch.tensor(each.values) for each in sequences if isinstance(each, Vectors)]
+    rows = vectors or [torch.tensor(ids, dtype=torch.int64) for ids in sequences]
+    padding = torch.nan if vectors else PADDING
+    return sent(pad_sequence(rows, batch_first=True, padding_value=padding), device)
 
 
 def _stack(rows: Tensor, more: Tensor, dim: int) -> Tensor:

@@ -8,6 +8,7 @@ from allyouneed.config.run import RunConfig
 from allyouneed.tasks.catalogue import task_named
 
 _OF_PAPER = (
+    "front",
     *("architecture", "attention", "neighbourhood", "feed_forward", "activation", "norm", "autoregression"),
     *("num_decoder_layers", "scaled_embeddings", "output_bias", "positions", "decoder_start", "source_end"),
     *("target_space", "layer_norm_epsilon", "block"),

@@ -8,13 +8,17 @@ from torch.overrides import TorchFunctionMode
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.model.encoder_decoder import EncoderDecoder
+from allyouneed.model.frames import FramesTransformer
 from allyouneed.model.rivals.bytenet import ByteNet
 from allyouneed.model.rivals.convolutional import Convolutional
 from allyouneed.model.rivals.recurrent import Recurrent
 from allyouneed.model.transformer import Transformer
 
+FRONTS: Mapping[str, type[Transformer]] = {"embeddings": Transformer, "convolutions": FramesTransformer}
+"""`ModelConfig.front` -> class of Transformers."""
+
 ARCHITECTURES: Mapping[str, Callable[[ModelConfig], EncoderDecoder]] = {
-    "transformer": Transformer,
+    "transformer": lambda config: FRONTS[config.front](config),
     "recurrent": Recurrent,
     "convolutional": Convolutional,
     "bytenet": ByteNet,

@@ -54,9 +54,14 @@ class ImplicitMask(ABC):
         return form(query, key, value, self.dense(), self.positions())
 
 
-def padding_mask(ids: Int[Tensor, "batch key_len"]) -> Bool[Tensor, "batch 1 1 key_len"]:
+def real_positions(source: Tensor) -> Bool[Tensor, "batch length"]:
+    """True at ids (batch, length), or at vectors (batch, length, width), that are no padding."""
+    return source[..., 0].isnan().logical_not() if source.dim() > 2 else source != PADDING
+
+
+def padding_mask(source: Tensor) -> Bool[Tensor, "batch 1 1 key_len"]:
     """Open at every token; the first position is open even in a sequence that is all padding."""
-    mask = ids != PADDING
+    mask = real_positions(source)
     mask[:, 0] = True
     return mask[:, None, None, :]
 

@@ -24,6 +24,11 @@ def unfolded_length(source_len: Length) -> Length:
     return (times * source_len + parts - 1) // parts
 
 
+def source_positions(config: ModelConfig, source_len: int) -> int:
+    """Number of positions of the encoder for a source: a quarter of those of frames, rounded up."""
+    return -(-source_len // 4) if config.front == "convolutions" else source_len
+
+
 def count_parameters(config: ModelConfig) -> dict[str, int]:
     """Part of the model -> its number of parameters; tied matrices count once."""
     sizes = {"source": config.source_vocab_size}
@@ -36,7 +41,8 @@ def count_parameters(config: ModelConfig) -> dict[str, int]:
     return {
         "embeddings": sum(matrices.values()) * config.d_model + config.target_vocab_size * config.output_bias,
         "positions": positions * config.d_model,
-        "encoder": encoder,
+        "encoder": encoder
+        + 2 * _linear(3 * config.d_model, config.d_model) * (config.front == "convolutions"),
         "decoder": decoder,
     }
 

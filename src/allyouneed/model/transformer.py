@@ -22,7 +22,14 @@ from allyouneed.model.feed_forward import AttentionOverParameters, FeedForward
 from allyouneed.model.guided_alignment import GuidedAttention
 from allyouneed.model.initialisation import initialise
 from allyouneed.model.layers import AddAndNorm, DecoderLayer, EncoderLayer, NormAndAdd, PositionWise, Residual
-from allyouneed.model.masks import ImplicitMask, PackedIds, PackedMask, causal_mask, padding_mask
+from allyouneed.model.masks import (
+    ImplicitMask,
+    PackedIds,
+    PackedMask,
+    causal_mask,
+    padding_mask,
+    real_positions,
+)
 from allyouneed.model.neighbourhood import NeighbourhoodMask
 from allyouneed.model.positional_encoding import Encodings, TargetSpace, build_positions
 from allyouneed.model.relative_positions import SCHEMES
@@ -60,7 +67,7 @@ class Transformer(EncoderDecoder):
 
     def forward(
         self,
-        source: Int[Tensor, "batch source_len"] | PackedIds,
+        source: Tensor | PackedIds,
         target_input: Int[Tensor, "batch target_len"] | PackedIds,
     ) -> Float[Tensor, "batch target_len d_model"]:
         """Hidden states as in `EncoderDecoder.forward`; those of packed ids are (1, target tokens, d_model).
@@ -74,7 +81,7 @@ class Transformer(EncoderDecoder):
         source = self.read_of(source)
         return self.decode(target_input, self.encode(source), padding_mask(source))
 
-    def read_of(self, source: Int[Tensor, "batch source_len"]) -> Int[Tensor, "batch source_len"]:
+    def read_of(self, source: Tensor) -> Tensor:
         """Replace the end symbols of sources by padding if `source_end` is off."""
         if self.config.source_end:
             return source
@@ -92,8 +99,8 @@ class Transformer(EncoderDecoder):
             PackedMask(target_input, source),
         )
 
-    def encode(self, source: Int[Tensor, "batch source_len"]) -> Float[Tensor, "batch source_len d_model"]:
-        """The memory of a batch of sources."""
+    def encode(self, source: Tensor) -> Float[Tensor, "batch source_len d_model"]:
+        """The memory of a batch of sources, as `read_of` returns them."""
         return self.encode_vectors(self.embed("source", source), self.self_mask("source", source))
 
     def encode_vectors(
@@ -129,21 +136,17 @@ class Transformer(EncoderDecoder):
         normed: Tensor = self.decoder_norm(x)
         return normed
 
-    def self_mask(
-        self, role: Role, ids: Int[Tensor, "batch length"]
-    ) -> Bool[Tensor, "#batch 1 #length length"] | ImplicitMask:
+    def self_mask(self, role: Role, ids: Tensor) -> Bool[Tensor, "#batch 1 #length length"] | ImplicitMask:
         """The mask of self-attention on the source or target side."""
         # Padding comes last, so that a causal mask hides it from every real position.
         reach = self.config.reach(causal=role == "target")
         if role == "source":
-            return padding_mask(ids) if reach is None else NeighbourhoodMask(ids != PADDING, reach)
+            return padding_mask(ids) if reach is None else NeighbourhoodMask(real_positions(ids), reach)
         if reach is not None:
             return NeighbourhoodMask(torch.ones_like(ids, dtype=torch.bool), reach)
         return causal_mask(ids.size(1), ids.device)
 
-    def embed(
-        self, role: Role, read: Int[Tensor, "batch length"] | PackedIds
-    ) -> Float[Tensor, "batch length d_model"]:
+    def embed(self, role: Role, read: Tensor | PackedIds) -> Float[Tensor, "batch length d_model"]:
         """Embeddings plus positional encodings, with dropout (3.4, 3.5, 5.4)."""
         positions = self.source_positions if role == "source" else self.target_positions
         if isinstance(read, PackedIds):

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from allyouneed.config.model import ModelConfig
 from allyouneed.data.batch_plans import PlannedBatch
 from allyouneed.data.store import PairStore
-from allyouneed.model.sizes import unfolded_length
+from allyouneed.model.sizes import source_positions, unfolded_length
 
 _FLOPS_PER_MULTIPLY_ADD = 2
 _PASSES = 3
@@ -30,6 +30,7 @@ def training_flops(
 
 
 def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
+    front, source = _of_front(config, source), source_positions(config, source)
     per_key_or_query = config.num_heads * sum(config.head_widths)
 
     def attention(queries: int, keys: int, pairs: int) -> int:
@@ -46,9 +47,18 @@ def _of_transformer(config: ModelConfig, source: int, target: int) -> int:
         of_output = attention(target, target, pairs_in_reach(config, target, causal=True) + target * offsets)
     decoder = of_output + attention(target, source, target * source)
     position_wise = position_wise_multiply_adds(config)
-    return config.num_layers * (encoder + position_wise * source) + config.decoder_layers * (
-        decoder + position_wise * target
+    return (
+        front
+        + config.num_layers * (encoder + position_wise * source)
+        + config.decoder_layers * (decoder + position_wise * target)
     )
+
+
+def _of_front(config: ModelConfig, frames: int) -> int:
+    """Multiply-adds of the map of frames, and of the convolutions, to a half and to a quarter as many."""
+    if config.front == "embeddings":
+        return 0
+    return frames * config.d_model * (4 * config.source_vocab_size + (2 + 1) * 3 * config.d_model) // 4
 
 
 def _of_recurrent(config: ModelConfig, source: int, target: int) -> int:

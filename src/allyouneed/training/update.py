@@ -117,6 +117,7 @@ def can_be_packed(model: EncoderDecoder) -> bool:
     return (
         model.config.architecture == "transformer"
         and model.config.source_end
+        and model.config.front == "embeddings"
         and all(module.is_equation_1 for module in model.modules() if isinstance(module, SoftmaxAttention))
     )
 
