@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from allyouneed.runs.budgeting import Budget
     from allyouneed.runs.distillation import Student, make_student
     from allyouneed.runs.initial_model import continue_from
-    from allyouneed.runs.loading import load, load_parser, load_translator
+    from allyouneed.runs.loading import load, load_parser, load_transcriber, load_translator
     from allyouneed.runs.starting import average, train
     from allyouneed.storage.remote import copy_published
     from allyouneed.tasks.attention_maps import Attention
+    from allyouneed.tasks.frames.frame_files import FrameFiles
+    from allyouneed.tasks.frames.transcriber import Transcriber
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
     from allyouneed.tasks.parsing.task import evaluate_parser
     from allyouneed.tasks.parsing.treebank import TreeFiles
@@ -72,6 +74,7 @@ __all__ = [
     "DataConfig",
     "DataError",
     "Failure",
+    "FrameFiles",
     "KeepingTranslator",
     "ModelConfig",
     "ModelError",
@@ -88,6 +91,7 @@ __all__ = [
     "SearchSettings",
     "Student",
     "TrainingConfig",
+    "Transcriber",
     "TranslateOptions",
     "Translation",
     "TranslationRequest",
@@ -103,6 +107,7 @@ __all__ = [
     "evaluate_parser",
     "load",
     "load_parser",
+    "load_transcriber",
     "load_translator",
     "make_student",
     "prepare",
@@ -121,6 +126,7 @@ _MODULES = {
     "DataConfig": "allyouneed.config.run",
     "DataError": "allyouneed.errors",
     "Failure": "allyouneed.tasks.requests",
+    "FrameFiles": "allyouneed.tasks.frames.frame_files",
     "KeepingTranslator": "allyouneed.terms.keeping",
     "ModelConfig": "allyouneed.config.model",
     "ModelError": "allyouneed.errors",
@@ -137,6 +143,7 @@ _MODULES = {
     "SearchSettings": "allyouneed.config.run",
     "Student": "allyouneed.runs.distillation",
     "TrainingConfig": "allyouneed.config.run",
+    "Transcriber": "allyouneed.tasks.frames.transcriber",
     "TranslateOptions": "allyouneed.tasks.requests",
     "Translation": "allyouneed.tasks.translation.outputs",
     "TranslationRequest": "allyouneed.tasks.requests",
@@ -151,6 +158,7 @@ _MODULES = {
     "evaluate_parser": "allyouneed.tasks.parsing.task",
     "load": "allyouneed.runs.loading",
     "load_parser": "allyouneed.runs.loading",
+    "load_transcriber": "allyouneed.runs.loading",
     "load_translator": "allyouneed.runs.loading",
     "make_student": "allyouneed.runs.distillation",
     "prepare": "allyouneed.preparation.preparing",

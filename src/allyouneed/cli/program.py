@@ -55,6 +55,7 @@ COMMANDS = {
     "average": "Average the last checkpoints of a run into one model (paper 6.1).",
     "translate": "Translate standard input, line by line or as a document, or a file into another.",
     "parse": "Parse standard input, one sentence per line, into trees on standard output.",
+    "transcribe": "Transcribe the files of frames or speech that standard input names, one path per line.",
     "serve": "Serve models over HTTP: a page, a JSON API, and the protocols of other translation servers.",
     "shortlist": "Learn from prepared data the likely target sub-words of each source sub-word.",
     "score": "Write the log-probability of each target line given its source line (forced decoding).",

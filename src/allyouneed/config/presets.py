@@ -109,6 +109,24 @@ def parsing_tiny() -> RunConfig:
     )
 
 
+def frames_tiny() -> RunConfig:
+    """A small model of frames, such as those of speech or handwriting, that writes bytes; for two cores."""
+    return base().replace(
+        model={
+            **{"num_layers": 4, "d_model": 128, "d_ff": 512, "num_heads": 4, "norm": "pre", "dropout": 0.1},
+            **{"front": "convolutions", "tied_embeddings": "target"},
+            **{"source_vocab_size": 80, "target_vocab_size": 261},
+        },
+        data={"task": "frames", "tokenizer": "byte", "joint_vocabulary": False, "max_tokens": 3_000},
+        training={
+            **multi30k_tiny().training.model_dump(),
+            **{"batch_tokens": 12_000, "num_steps": 6_000},
+            **{"learning_rate_factor": 1.5, "warmup_steps": 1_000},
+        },
+        search={"beam_size": 4, "length_penalty": 0.6},
+    )
+
+
 def demo() -> RunConfig:
     """The model of `allyouneed demo`; it learns the demo grammar in minutes on two cores."""
     return base().replace(
@@ -321,7 +339,7 @@ def _table3(label_smoothing: float = 0.1, **model: object) -> Callable[[], RunCo
 
 _OF_PAPER = base, base_en_fr, big, big_en_fr, parsing_semi, parsing_wsj
 _RIVALS = bytenet, convolutional_convs2s, experts, recurrent_gnmt
-_OTHERS = compact, demo, laptop, medium, multi30k_tiny, parsing_tiny
+_OTHERS = compact, demo, frames_tiny, laptop, medium, multi30k_tiny, parsing_tiny
 
 PRESETS: dict[str, Callable[[], RunConfig]] = {
     **dict(sorted((make.__name__, make) for make in (*_OF_PAPER, *_RIVALS, *_OTHERS))),

@@ -31,7 +31,7 @@ class DataConfig(Config):
     """Preparation of the data (paper 5.1)."""
 
     task: str = "translation"
-    """Task: "translation", or "parsing" into constituency trees (6.3)."""
+    """Task: "translation", "parsing" into constituency trees (6.3), or "frames", vectors into text (7)."""
     tokenizer: Literal["bpe", "wordpiece", "byte", "sentencepiece", "words"] = "bpe"
     """Sub-word units: byte-level byte-pair encoding, word-pieces over bytes, plain bytes, or SentencePiece's
     unigrams; for parsing also words, with a fixed number of ids each (`tasks/parsing/word_features.py`)."""

@@ -10,6 +10,7 @@ import numpy as np
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.store import Sentences
+from allyouneed.errors import UsageError
 from allyouneed.inference.vocabulary_shortlist import DEFAULT_FREQUENT, DEFAULT_TRANSLATIONS, Shortlist
 from allyouneed.preparation.encoding import EncodedChunk, Encoder
 from allyouneed.preparation.prepared_data import KIND, PreparedData
@@ -69,6 +70,8 @@ def learn_shortlist(
     say: _Say = lambda line: None,
 ) -> None:
     """Learn from prepared data the likely translations of each sub-word; see `Shortlist.learn`."""
+    if prepared.units.source_features:
+        raise UsageError(f"{prepared.directory}: has frames, and a shortlist is for text")
     sizes, facts = (prepared.source_vocab_size, prepared.target_vocab_size), prepared.facts
     tokenizers = {SOURCE_TOKENIZER: facts["source_tokenizer"], TARGET_TOKENIZER: facts["target_tokenizer"]}
     learn = partial(

@@ -38,6 +38,7 @@ from allyouneed.preparation.encoding_worker import (
     write_request,
 )
 from allyouneed.preparation.told_languages import marking
+from allyouneed.tasks.catalogue import task_named
 from allyouneed.tasks.task import Units
 
 CHUNK_PAIRS = 4_096
@@ -78,8 +79,9 @@ class EncodedChunk(NamedTuple):
     target: EncodedTexts
 
 
-def chunks_of(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
-    """Pairs and the numbers of their lines in chunks; fewer pairs together if they are long."""
+def chunks_of(numbered: Iterable[tuple[Pair, int]], most: int | None = None) -> Iterator[Chunk]:
+    """Pairs and the numbers of their lines in chunks of at most so many; fewer together if they are long."""
+    most = most or CHUNK_PAIRS
     pairs: list[Pair] = []
     line_numbers: list[int] = []
     num_characters = 0
@@ -87,7 +89,7 @@ def chunks_of(numbered: Iterable[tuple[Pair, int]]) -> Iterator[Chunk]:
         pairs.append(pair)
         line_numbers.append(number)
         num_characters += len(pair.source) + len(pair.target)
-        if len(pairs) == CHUNK_PAIRS or num_characters > _CHUNK_CHARACTERS:
+        if len(pairs) == most or num_characters > _CHUNK_CHARACTERS:
             yield Chunk(pairs, line_numbers)
             pairs, line_numbers, num_characters = [], [], 0
     if pairs:
@@ -131,6 +133,10 @@ class Encoder:
         sizes = units.source.vocab_size, units.target.vocab_size
         self.vocab_size = max(sizes)
         """Size of the larger vocabulary."""
+        self.most_pairs = task_named(config.task).pairs_at_once
+        """Maximum number of pairs of a chunk, unless it is the usual one."""
+        self.source_features = units.source_features
+        """Number of features of a source's vectors; 0 if sources are ids."""
         self._directory = directory
         self._settings = config.model_dump_json(), json.dumps(languages), *map(str, sizes)
 

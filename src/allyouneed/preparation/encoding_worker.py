@@ -2,8 +2,9 @@
 
 It reads requests from standard input until that ends, and answers each on standard output. A request is the
 number of texts on a side and the bytes of each side (three int64), then the texts of both sides as lines. An
-answer is, for each side, the number of texts and of ids (two int64), whether each text passes the filter of
-languages (bool), the number of ids of each text (int32) and the ids (uint32).
+answer is, for each side, the number of texts and of ids, and the number of features if these are vectors
+(three int64), whether each text passes the filter of languages (bool), the number of ids of each text (int32)
+and the ids (uint32) or vectors (float32).
 """
 
 import json
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.languages import LanguageFilter
-from allyouneed.data.store import Sentences
+from allyouneed.data.store import Sentences, vectors_of
 from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.tasks.task import Units, Vocabulary
 
@@ -90,12 +91,13 @@ def write_request(stream: BinaryIO, sources: Sequence[str], targets: Sequence[st
 
 def read_answer(stream: BinaryIO, expected: int) -> EncodedTexts:
     """The ids of so many texts of one side; raises EOFError if the stream ends, or has another answer."""
-    num_texts, num_ids = np.frombuffer(_exactly(stream, 2 * _SIZE.itemsize), _SIZE).tolist()
+    num_texts, num_ids, features = np.frombuffer(_exactly(stream, 3 * _SIZE.itemsize), _SIZE).tolist()
     if num_texts != expected:
         raise EOFError("another answer than asked for")
     passes = np.frombuffer(_exactly(stream, num_texts), np.bool_)
     lengths = np.frombuffer(_exactly(stream, num_texts * _LENGTH.itemsize), _LENGTH)
-    ids = np.frombuffer(_exactly(stream, num_ids * _ID.itemsize), _ID)
+    dtype = vectors_of(features) if features else _ID
+    ids = np.frombuffer(_exactly(stream, num_ids * dtype.itemsize), dtype.base).reshape(-1, *dtype.shape)
     return EncodedTexts(Sentences(ids, lengths), passes)
 
 
@@ -106,10 +108,11 @@ def answer(encoders: tuple[SideEncoder, SideEncoder], requests: BinaryIO, answer
         sides = [_exactly(requests, size) for size in sizes]  # both, before any answer
         for encoder, content in zip(encoders, sides, strict=True):
             sentences, passes = encoder.encode_lines(content + b"\n")
-            answers.write(np.array([len(sentences.lengths), len(sentences.ids)], _SIZE).tobytes())
+            num_ids, *features = sentences.ids.shape
+            answers.write(np.array([len(sentences.lengths), num_ids, *(features or [0])], _SIZE).tobytes())
             answers.write(passes.tobytes())
             answers.write(sentences.lengths.astype(_LENGTH).tobytes())
-            answers.write(sentences.ids.astype(_ID).tobytes())
+            answers.write((sentences.ids if features else sentences.ids.astype(_ID)).tobytes())
         answers.flush()
 
 

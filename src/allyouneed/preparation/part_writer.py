@@ -89,6 +89,7 @@ class PartWriter:
         directory: The DATA directory.
         part: The part.
         vocab_size: Size of the larger vocabulary.
+        source_features: Number of features of a source's vectors; 0 if sources are ids.
         config: Data settings.
         weights: File and direction -> how often each of its pairs is wanted, on average; by default once.
         report: Counts the pairs that are dropped here.
@@ -100,6 +101,7 @@ class PartWriter:
         directory: Path,
         part: str,
         vocab_size: int,
+        source_features: int,
         config: DataConfig,
         weights: Mapping[tuple[str, Direction | None], float],
         report: CleaningReport,
@@ -110,7 +112,9 @@ class PartWriter:
         self._config, self._weights = config, weights
         self._sides_are_alike = task_named(config.task).sides_are_alike
         with ExitStack() as files:
-            self._ids = files.enter_context(PairWriter(directory / part, vocabulary_size=vocab_size))
+            self._ids = files.enter_context(
+                PairWriter(directory / part, vocabulary_size=vocab_size, source_features=source_features)
+            )
             self._sources = files.enter_context(text_path(directory, part, "source").open("ab"))
             self._targets = files.enter_context(text_path(directory, part, "target").open("ab"))
             self._files = files.pop_all()

@@ -1,5 +1,6 @@
 """Reads prepared data: a DATA directory, with every file checked."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
@@ -9,7 +10,8 @@ from numpy.typing import NDArray
 from allyouneed.config.run import DataConfig
 from allyouneed.data.alignment_guide import AlignmentGuide
 from allyouneed.data.lines import read_lines
-from allyouneed.data.store import PairStore, require_ids_below
+from allyouneed.data.store import PairStore, require_finite, require_ids_below
+from allyouneed.data.vectors import Vectors
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import ModelError, UsageError
 from allyouneed.storage.publish import MANIFEST, read_manifest, require_intact
@@ -99,6 +101,14 @@ class PreparedData:
             )
         return lines
 
+    def held_out(self) -> "tuple[Sequence[str | Vectors], Sequence[str]]":
+        """The sources of the validation part, as text or else as vectors, and its targets."""
+        store, targets = self.valid, self.lines("valid", "target")
+        assert store is not None
+        if not self.units.source_features:
+            return self.lines("valid", "source"), targets
+        return [Vectors(store.source.sentence(index)) for index in range(store.num_pairs)], targets
+
     def _store(self, part: str) -> PairStore:
         store = PairStore(self.directory / part, self._check)
         if not store.num_pairs:
@@ -108,7 +118,9 @@ class PreparedData:
     def _check(self, path: Path, numbers: NDArray[Any]) -> None:
         self._require_intact(path)
         for side, size in (("source", self.source_vocab_size), ("target", self.target_vocab_size)):
-            if path.name.startswith(f"{side}-"):
+            if path.name.startswith(f"{side}-") and numbers.ndim > 1:
+                require_finite(path, numbers)
+            elif path.name.startswith(f"{side}-"):
                 require_ids_below(path, numbers, size)
 
     def _require_intact(self, path: Path) -> None:

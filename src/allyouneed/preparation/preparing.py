@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from allyouneed.config.run import DataConfig
 from allyouneed.config.settings import MAX_THREADS
-from allyouneed.data.corpus import CleaningReport, Pair, Reader, clean_pairs
+from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import DataError, UsageError
 from allyouneed.hardware.cluster import Cluster
@@ -187,7 +187,7 @@ def _encode_training(
 ) -> CleaningReport:
     """Write the training part from a milestone on."""
     report, (num_chunks, *_, found_before) = CleaningReport(), begun
-    chunks = _chunks(files, report, encoder.mark)
+    chunks = _chunks(files, report, encoder)
     if files.limits.drop_repeats:
         chunks = without_repeats(chunks, report)
     for _ in range(num_chunks):
@@ -195,9 +195,10 @@ def _encode_training(
             raise DataError(f"{directory}: what is unfinished has more than its files; prepare again")
         advance(len(chunk.pairs))
     dropouts, weights = encoder.dropouts(config.bpe_dropout), files.weights_by_file()
+    sizes = encoder.vocab_size, encoder.source_features
     with (
         _no_collections(),
-        PartWriter(directory, "train", encoder.vocab_size, config, weights, found_before, dropouts) as writer,
+        PartWriter(directory, "train", *sizes, config, weights, found_before, dropouts) as writer,
         closing(encoder.encoded(chunks)) as stream,
     ):
         for number, encoded in enumerate(stream, num_chunks + 1):
@@ -233,9 +234,10 @@ def encode_part(
 ) -> CleaningReport:
     """Write a part in which pairs may come again, such as the validation part; each chunk as `marked`."""
     report, dropouts = CleaningReport(), encoder.dropouts(config.bpe_dropout if part == "train" else 0.0)
+    sizes = encoder.vocab_size, encoder.source_features
     with (
-        PartWriter(directory, part, encoder.vocab_size, config, {}, report, dropouts) as writer,
-        closing(encoder.encoded(_chunks(files, report, encoder.mark))) as stream,
+        PartWriter(directory, part, *sizes, config, {}, report, dropouts) as writer,
+        closing(encoder.encoded(_chunks(files, report, encoder))) as stream,
     ):
         for encoded in stream:
             writer.add(marked(encoded))
@@ -243,9 +245,9 @@ def encode_part(
     return report
 
 
-def _chunks(files: Reader, report: CleaningReport, mark: Callable[[Pair], Pair]) -> Iterator[Chunk]:
+def _chunks(files: Reader, report: CleaningReport, encoder: Encoder) -> Iterator[Chunk]:
     pairs = clean_pairs(files.read(report), files.limits, report)
-    return chunks_of((mark(pair), report.num_read) for pair in pairs)
+    return chunks_of(((encoder.mark(pair), report.num_read) for pair in pairs), encoder.most_pairs)
 
 
 def _request(

@@ -307,7 +307,7 @@ class _Steps:
         data = self._student.data
         if not self._student.teachers:
             return "teachers: name one or more: runs, checkpoints or model folders"
-        if not self.prepared.task.reads_pairs:
+        if not self.prepared.task.sides_are_alike:
             return f"{data}: is for {self.prepared.task.name}; students translate"
         if self.prepared.units.symbols:
             return f"{data}: is for several languages; prepare it for two, with sub-words of its own"

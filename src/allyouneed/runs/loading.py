@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from allyouneed.config.run import DecodingPrecision, RunConfig
 from allyouneed.config.settings import require_counts
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from allyouneed.model.encoder_decoder import EncoderDecoder
+    from allyouneed.tasks.frames.transcriber import Transcriber
     from allyouneed.tasks.parsing.parser import Parser
     from allyouneed.tasks.translation.translator import Translator
 
@@ -32,11 +33,12 @@ def load(
 ) -> "Translator | Parser":
     """Load a model from a model directory, a checkpoint, or the latest checkpoint of a run.
 
-    The arguments are those of `load_translator`; a parser takes no shortlist.
+    The arguments are those of `load_translator`; only a translator takes a shortlist.
 
     Returns:
         A `Translator`, or a `Parser` if the model was trained on trees. `load_translator` and `load_parser`
-        have the exact types.
+        have the exact types. A model of frames is a `Transcriber`, which the type leaves out, as programs
+        rely on it; `load_transcriber` has its type.
 
     Raises:
         ModelError: A model is missing or damaged, or another model or the shortlist has other vocabularies.
@@ -108,6 +110,28 @@ def load_parser(
     options = {"precision": precision, "threads": threads}
     parser: Parser = _load(task_named("parsing"), [path, *others], device, options)
     return parser
+
+
+def load_transcriber(
+    path: Path | str,
+    *others: Path | str,
+    device: "torch.device | str" = "cpu",
+    precision: DecodingPrecision = "float32",
+    threads: int = 1,
+) -> "Transcriber":
+    """Load a transcriber of frames; the arguments and exceptions are those of `load_parser`."""
+    options = {"precision": precision, "threads": threads}
+    transcriber: Transcriber = _load(task_named("frames"), [path, *others], device, options)
+    return transcriber
+
+
+def load_scorer(
+    path: Path | str, *others: Path | str, to: str | None = None, source: str = "", **options: Any
+) -> "Translator | Transcriber":
+    """Load a model that scores pairs; the arguments and exceptions are those of `load_translator`."""
+    if to or source or task_of(Path(path)).sides_are_alike or task_of(Path(path)).evaluate is None:
+        return load_translator(path, *others, to=to, source=source, **options)
+    return cast("Transcriber", load(path, *others, **options))
 
 
 def task_of(path: Path) -> Task:

@@ -165,7 +165,7 @@ class _Steps:
     def _fault(self) -> str:
         """The reason for which text cannot be used; "" if there is none."""
         training = self.budget.tried.training
-        if not self._prepared.task.reads_pairs:
+        if not self._prepared.task.sides_are_alike:
             return f"is for sentence pairs, not for {self._prepared.task.name}; leave it out"
         if self._prepared.units.symbols:
             return f"is for one direction, but {self.data} has several; leave it out"

@@ -137,8 +137,7 @@ def _trainer(
     processes.gather()  # the data to replay may have been far away
     validation = LOSS_ALONE
     if prepared.valid is not None:
-        lines = prepared.lines("valid", "source"), prepared.lines("valid", "target")
-        validation = prepared.task.validation(*lines, prepared.units, config)
+        validation = prepared.task.validation(*prepared.held_out(), prepared.units, config)
     trainer = Trainer(
         config,
         Corpus(pairs.store, prepared.valid, prepared.tokenizers, pairs.facts),

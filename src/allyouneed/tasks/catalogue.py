@@ -11,6 +11,7 @@ from allyouneed.tasks.task import Task
 _PLACES = {
     "translation": "allyouneed.tasks.translation.task:TRANSLATION",
     "parsing": "allyouneed.tasks.parsing.task:PARSING",
+    "frames": "allyouneed.tasks.frames.task:FRAMES",
 }
 """Name of a task -> its module and name there; the first is the default."""
 

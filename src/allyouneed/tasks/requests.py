@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, TypeVar
+
+from numpy.typing import NDArray
 
 from allyouneed.config.run import SearchConfig, SearchSettings
 from allyouneed.config.settings import Batch, Config, Workers, require_counts
+from allyouneed.data.vectors import Vectors
 from allyouneed.errors import DataError, UsageError
 
 _OF_BLOCKS = "block_size", "accept_top", "accept_distance", "min_block"
@@ -43,7 +47,7 @@ def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig
 
 
 Result = TypeVar("Result")
-Request = TypeVar("Request", "TranslationRequest", "ParseRequest", "ScoreRequest")
+Request = TypeVar("Request", "TranslationRequest", "ParseRequest", "TranscribeRequest", "ScoreRequest")
 Result_co = TypeVar("Result_co", covariant=True)
 
 Id = int | str
@@ -102,6 +106,18 @@ class ParseRequest:
         _require_text(self.id, *(self.sentence if is_words else [self.sentence]))
 
 
+Frames = str | Path | NDArray[Any] | Vectors
+"""A `.npy` or `.wav` file, an array (frames, features), or frames of prepared data."""
+
+
+@dataclass(frozen=True)
+class TranscribeRequest:
+    """Frames to be transcribed."""
+
+    id: Id
+    frames: Frames
+
+
 @dataclass(frozen=True)
 class ScoreRequest:
     """A source and a translation of it, to be scored."""
@@ -120,7 +136,7 @@ class Answer(Generic[Result_co]):
 
     id: Id
     result: Result_co
-    """A list of `Translation`, best first; a `Parse`; or a `PairScore`."""
+    """A list of `Translation`, best first; a `Parse`; a `Translation` of frames; or a `PairScore`."""
     notices: tuple[str, ...] = ()
     """Messages for the user, such as that a text was split because it is too long."""
 

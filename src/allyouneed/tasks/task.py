@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
+from allyouneed.data.corpus_files import CorpusFiles
+from allyouneed.data.frame_format import FrameFormat
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.errors import DataError
@@ -127,8 +129,8 @@ class Vocabulary(Protocol):
     def vocab_size(self) -> int:
         """Number of entries, including control symbols."""
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text, without control symbols."""
+    def encode_batch(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+        """The ids of each text, without control symbols; or the `Vectors` of each file of frames."""
 
     def save(self, path: Path) -> None:
         """Write the vocabulary to a file that its class can load."""
@@ -144,6 +146,11 @@ class Units(NamedTuple):
     def symbols(self) -> Mapping[str, int]:
         """The symbols, and their ids, by which a source says which of several languages is to be written."""
         return self.source.languages if isinstance(self.source, Tokenizer) else {}
+
+    @property
+    def source_features(self) -> int:
+        """Number of features of a source's vectors; 0 if sources are ids."""
+        return self.source.vocab_size if isinstance(self.source, FrameFormat) else 0
 
     def save(self, directory: Path) -> None:
         """Write both sides to the files that prepared data and checkpoints contain."""
@@ -203,8 +210,15 @@ class Task:
     build: Callable[..., Any]
     """Makes the object that users work with, such as a `Translator`, given an ensemble's models and the first
     one's directory: `build(models, config, units, directory=...)`. Further options are those of `load`."""
-    validation: Callable[[Sequence[str], Sequence[str], Units, RunConfig], "Validation"]
-    """Makes a function that scores a model on held-out sources and targets, as stored by `prepare`."""
+    validation: Callable[[Sequence[Any], Sequence[str], Units, RunConfig], "Validation"]
+    """Makes a function that scores a model on held-out sources, texts or `Vectors`, and targets, as stored by
+    `prepare`."""
     evaluate: Callable[..., list[Score]] | None
     """Scores the result of `build` on sources and lists of references; further options depend on the task.
     None if only trees can be references."""
+    files: type[CorpusFiles] = CorpusFiles
+    """Class that reads its pairs, if it reads any."""
+    model_settings: Callable[[int], Mapping[str, Any]] = lambda longest: {}
+    """Settings that its models have unless others are given; depends on the length of the longest source."""
+    pairs_at_once: int | None = None
+    """Maximum number of examples that `prepare` encodes together, unless it is the usual one."""

@@ -125,7 +125,7 @@ def prepare(
     Args:
         data: The folder to make.
         text: Files to read.
-        task: Task of the data: `translation` or `parsing`; by default the preset's.
+        task: Task of the data: `translation`, `parsing` or `frames`; by default the preset's.
         preset: Preset to take data settings from; by default `base`, or `parsing_wsj` for parsing.
         tokenizer_from: Model whose sub-words and data settings are taken, for data to continue it with
             (`train --init-from`): a run, a checkpoint or a model folder.

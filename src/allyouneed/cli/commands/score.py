@@ -45,6 +45,7 @@ def score(
     allyouneed score runs/first --source test.en --target test.de > test.log_probs
     allyouneed score runs/first --pairs test.tsv > test.log_probs
     allyouneed score models/a models/b --source test.en --target test.de --tokens | jq .score
+    allyouneed score models/speech --pairs test.tsv
     ```
 
     Writes one line per pair, in the same order: natural logarithms that include the end symbol. A pair that
@@ -53,7 +54,7 @@ def score(
 
     Args:
         models: A run, a checkpoint in it, or a model folder; several models form an ensemble.
-        source: Source sentences, one per line; - is standard input.
+        source: Source sentences, or for a transcriber paths, one per line; - is standard input.
         target: Their translations, line by line; - is standard input.
         pairs: Lines of source TAB target, or a TMX, instead of `--source` and `--target`; - is stdin.
         to: Code of the language of the translations, for a model of several.
@@ -66,7 +67,7 @@ def score(
             model's own setting.
         computing: Precision, parallelism and device.
     """
-    from allyouneed.runs.loading import load_translator
+    from allyouneed.runs.loading import load_scorer
 
     if tokens and normalized:
         raise UsageError("--normalized: --tokens writes the normalized score too; leave it out")
@@ -75,8 +76,8 @@ def score(
             "--length-penalty, --length-normalization: change normalized scores; add --normalized or --tokens"
         )
     requests = _requests(source, target, pairs, models[0])
-    translator = load_translator(*models, to=to, source=from_, **computing.for_loading())
-    answers = translator.answer_pairs(
+    scorer = load_scorer(*models, to=to, source=from_, **computing.for_loading())
+    answers = scorer.answer_pairs(
         requests,
         workers=computing.workers,
         length_penalty=length_penalty,

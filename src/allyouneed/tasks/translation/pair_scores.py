@@ -1,6 +1,6 @@
 """Scores given translations: pairs of texts in, log-probabilities out."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from allyouneed.inference.search import length_penalty
 from allyouneed.tasks.requests import Answer, Failure, Id, ScoreRequest
 from allyouneed.tasks.translation.outputs import END_PIECE
 
-Encode = Callable[[str], list[int]]
+Encode = Callable[[str], Sequence[int]]
 
 _WINDOW_PAIRS = 4_096
 
@@ -25,8 +25,8 @@ class EncodedPair(NamedTuple):
     """A request as token ids, without end symbols."""
 
     id: Id
-    source: list[int]
-    target: list[int]
+    source: Sequence[int]
+    target: Sequence[int]
 
 
 @dataclass(frozen=True)
