@@ -14,6 +14,7 @@ from allyouneed.language_codes import are_same, closest_code, codes_of_direction
 from allyouneed.native.library import available, instructions
 from allyouneed.runs.loading import load
 from allyouneed.storage.run_directory import resolve_model
+from allyouneed.tasks.frames.transcriber import Transcriber
 from allyouneed.tasks.parsing.parser import Parser, penn_words
 from allyouneed.tasks.translation.translator import Translator
 
@@ -40,12 +41,12 @@ class ServedModel:
     name: str
     given: "ModelSource"
     """Its path, and the settings that were given for it."""
-    loaded: Translator | Parser
+    loaded: Translator | Parser | Transcriber
     precision: DecodingPrecision
     source: str
-    """Code of the source language; empty for a parser."""
+    """Code of the source language; empty for a parser or a transcriber."""
     target: str
-    """Code of the target language; empty for a parser."""
+    """Code of the target language; empty for a parser or a transcriber."""
     version: Version
     refused: Version | None = None
     languages: tuple[str, ...] = ()
@@ -147,13 +148,13 @@ def newer(model: ServedModel, device: str, others: Iterable[ServedModel] = ()) -
     return found
 
 
-def _languages_of(loaded: Translator | Parser) -> tuple[str, str]:
-    """The languages that a model's own configuration names; empty for a parser, and where it names none."""
+def _languages_of(loaded: Translator | Parser | Transcriber) -> tuple[str, str]:
+    """The languages that a model's own configuration names; empty unless it translates."""
     data = loaded.config.data
     return (
-        ("", "")
-        if isinstance(loaded, Parser)
-        else (data.source_language.lower(), data.target_language.lower())
+        (data.source_language.lower(), data.target_language.lower())
+        if isinstance(loaded, Translator)
+        else ("", "")
     )
 
 
@@ -168,7 +169,7 @@ def _load(name: str, source: ModelSource, device: str, others: Iterable[ServedMo
     loaded, precision = (
         (same[0].loaded, same[0].precision) if same else _read(version.directory, source, device)
     )
-    if isinstance(loaded, Parser):
+    if not isinstance(loaded, Translator):
         return [ServedModel(name, source, loaded, precision, "", "", version)]
     if loaded.config.data.language_symbols == "both" and not source.direction:
         languages = _chosen(short_codes(loaded.languages), source)
@@ -210,7 +211,9 @@ def _chosen(languages: Sequence[str], source: ModelSource) -> tuple[str, ...]:
     return tuple(code for code in languages if code in chosen)
 
 
-def _read(directory: Path, source: ModelSource, device: str) -> tuple[Translator | Parser, DecodingPrecision]:
+def _read(
+    directory: Path, source: ModelSource, device: str
+) -> tuple[Translator | Parser | Transcriber, DecodingPrecision]:
     chosen = source.precision or ("int8" if device == "cpu" and _has_fast_int8() else "float32")
     try:
         loaded = load(directory, device=device, precision=chosen)

@@ -10,13 +10,15 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from allyouneed.config.run import SearchSettings
+from allyouneed.data.frame_format import frames_in
 from allyouneed.data.languages import Detector
 from allyouneed.data.prose import not_prose_in
+from allyouneed.data.vectors import Vectors
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.markup.marks import Links, composed
 from allyouneed.serve.access import ServerSettings
-from allyouneed.serve.awaiting import Admission, WorkThread, all_of, submitted
+from allyouneed.serve.awaiting import Admission, WorkThread, all_of, raising_refusals, submitted
 from allyouneed.serve.directions import (
     AUTO,
     Direction,
@@ -34,6 +36,7 @@ from allyouneed.serve.models import ServedModel
 from allyouneed.serve.prometheus import Metrics
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions, Translated, unchanged
+from allyouneed.tasks.frames.transcriber import Transcriber
 from allyouneed.tasks.parsing.parser import Parse, Parser
 from allyouneed.tasks.requests import TranslateOptions
 from allyouneed.tasks.translation.outputs import Segment, TranslatedText, Translation
@@ -203,6 +206,19 @@ class Service:
             ]
             return await self._in_time(all_of(parsing))
 
+    async def transcribe(self, content: bytes, ending: str) -> Translation:
+        """Transcribe a file of frames or speech with the first transcriber, given the ending of its name."""
+        transcriber = self._transcriber()
+        self.require_room()
+
+        def read() -> Vectors:
+            return transcriber.encode(frames_in(content, ending))
+
+        frames = await asyncio.to_thread(raising_refusals(read))
+        submit = partial(transcriber.submit, self._scheduler, frames, deadline=self._deadline())
+        with self._admission.expecting([len(frames) * transcriber.config.search.beam_size]) as [when_queued]:
+            return await self._in_time(submitted(submit, 0, when_queued))
+
     async def attention(
         self, text: str, translation: str | None, options: RequestOptions = RequestOptions()
     ) -> dict[str, Any]:
@@ -369,9 +385,18 @@ class Service:
                 return model.loaded
         raise Refusal(404, "no_model", "no such parser; GET /api/models lists the models")
 
+    def _transcriber(self) -> Transcriber:
+        for model in self.models.values():
+            if isinstance(model.loaded, Transcriber):
+                current().note("", "", (model.name,))
+                return model.loaded
+        raise Refusal(404, "no_model", "no model of frames; GET /api/models lists the models")
+
     def _model_to_look_into(self, text: str, options: RequestOptions) -> Translator | Parser:
         named = self.models.get(options.model or "")
         if named is not None and not named.languages:
+            if isinstance(named.loaded, Transcriber):  # a text is no path on this machine
+                raise Refusal(422, "no_text", "the model reads frames; its attention is shown of texts only")
             current().note(named.source, named.target, (named.name,))
             return named.loaded
         direction = self._router.route(text, options).direction

@@ -1,6 +1,6 @@
 """Attention of a model on a text (paper, figures 3 to 5): the weights of all heads, with pieces and words."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple, Self
 
@@ -125,6 +125,8 @@ class Attention:
     words at white space only, and here punctuation marks are words too."""
     alignment_layer: int
     """Layer, from 1, that the links were found in."""
+    strip: Mapping[str, Any] | None = None
+    """A picture of a source that is no text; see `frame_attention.strip_of`."""
 
     def in_words(self) -> AttentionWeights:
         """Weights between words: sums over the pieces of a key, means over the pieces of a query."""
@@ -178,6 +180,7 @@ class Attention:
                 for name, kind in KINDS.items()
                 if name in measures
             },
+            **({} if self.strip is None else {"strip": self.strip}),
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def attend(
     allyouneed attend runs/first "A dog runs." --out page.html
     allyouneed attend runs/first "A dog runs." "Ein Hund rennt." --out page.html
     allyouneed attend runs/parser "The dog barked." --out page.html
+    allyouneed attend runs/speech hello.wav --out page.html
     allyouneed attend runs/first "A dog runs." --kind encoder --sort previous
     allyouneed attend runs/first "A dog runs." --pdf figure.pdf --kind encoder --layer 5 --head 1 --head 2
     allyouneed attend runs/first --sources test.en --targets test.de --sort agreement
@@ -127,7 +128,7 @@ def attend(
 
     Args:
         model: A run, a checkpoint in it, or a model folder.
-        source: A sentence.
+        source: A sentence, or the path of a file for a transcriber.
         target: Its translation, or its tree in brackets for a parser; by default the model's own output.
         files: Files to write.
         selected: Heads to show in a figure or to list.

@@ -5,6 +5,7 @@ import { chosenHeads, toggled } from "./state.js";
 
 const LARGEST = 38, SMALLEST = 13; // Pixels per cell.
 const LONGEST_LABEL = 120;
+const STRIP = 84; // Height of the frames above a matrix.
 const GAP_FROM = 20; // Cells of at least this size have gaps between them.
 const VALUES_FROM = 30; // Cells of at least this size show their value.
 const FAINT = 0.12; // Relative opacity of rows that are not picked.
@@ -17,17 +18,32 @@ function fitted(context, text, width) {
   return `${characters.join("")}…`;
 }
 
-/** Sizes of the picture, from the longest words and the available width. */
-function layout(context, view, room) {
+/** Sizes of the picture, from the longest words and the available width; a strip takes the place of words. */
+function layout(context, view, room, strip) {
   context.font = `13px ${styleValue(context.canvas, "--font")}`;
   const longest = (positions) => Math.min(LONGEST_LABEL,
     Math.max(...positions.map(({ text }) => context.measureText(text).width)) + 12);
-  const left = Math.ceil(longest(view.queries)), top = Math.ceil(longest(view.keys));
+  const left = Math.ceil(longest(view.queries)), top = strip ? STRIP : Math.ceil(longest(view.keys));
   const cell = Math.max(SMALLEST, Math.min(LARGEST, Math.floor((room - left) / view.keys.length)));
   return { left, top, cell, width: left + cell * view.keys.length, height: top + cell * view.queries.length };
 }
 
-function drawLabels(context, view, { left, top, cell }, cursor) {
+/** The frames of a source that is no text, as a canvas with a pixel for each feature of each. */
+function stripOf({ width, height, pixels }) {
+  const canvas = element("canvas", { width, height }), image = new ImageData(width, height);
+  const shades = Uint8Array.from(atob(pixels), (character) => character.charCodeAt(0));
+  shades.forEach((shade, place) => { image.data[4 * place + 3] = shade; });
+  contextOf(canvas).putImageData(image, 0, 0);
+  return canvas;
+}
+
+/** Draw frames above the cells of the positions that they belong to, four to each. */
+function drawStrip(context, strip, view, { left, top, cell }) {
+  const width = Math.min(strip.width / 4, view.keys.length) * cell;
+  context.drawImage(strip, left, 0, width, top - 4);
+}
+
+function drawLabels(context, view, { left, top, cell }, cursor, strip) {
   const style = getComputedStyle(context.canvas);
   const [font, ink, muted] = ["--font", "--ink", "--muted"].map((name) => style.getPropertyValue(name));
   context.textBaseline = "middle";
@@ -43,7 +59,8 @@ function drawLabels(context, view, { left, top, cell }, cursor) {
     write(text, cursor?.query === query, left, "right");
     context.restore();
   });
-  view.keys.forEach(({ text }, key) => {
+  if (strip) drawStrip(context, strip, view, { left, top, cell });
+  else view.keys.forEach(({ text }, key) => {
     context.save();
     context.translate(left + (key + 0.5) * cell, top - 6);
     context.rotate(-Math.PI / 2);
@@ -105,6 +122,7 @@ export function matrixView(attention, state, change) {
   const view = attention.view(state.kind, state.inWords);
   const isAligned = state.kind === "cross" && state.inWords;
   const links = isAligned ? attention.alignment.map(([source, written]) => [written, source]) : [];
+  const strip = attention.strip && state.kind !== "decoder" ? stripOf(attention.strip) : null;
   const canvas = element("canvas", { tabindex: 0, role: "application", "aria-roledescription": "matrix" });
   const readout = element("p", { class: "readout", role: "status" });
   const behind = tableBehind(state, () => tableOfWeights(view, state, chosenHeads(state, attention)));
@@ -115,10 +133,10 @@ export function matrixView(attention, state, change) {
   function update() {
     const heads = chosenHeads(state, attention);
     const weights = view.mean(state.layer, heads);
-    sizes = layout(contextOf(canvas), view, scroll.clientWidth);
+    sizes = layout(contextOf(canvas), view, scroll.clientWidth, strip);
     const context = prepareCanvas(canvas, sizes.width, sizes.height);
     canvas.setAttribute("aria-label", `${caption(state, heads)}. Use the arrow keys to read it cell by cell.`);
-    drawLabels(context, view, sizes, cursor);
+    drawLabels(context, view, sizes, cursor, strip);
     drawCells(context, view, weights, state, sizes);
     drawFrames(context, sizes, links, cursor);
     readout.replaceChildren(...told());

@@ -22,6 +22,8 @@ Text = Annotated[str, Field(max_length=_LONGEST_TEXT)]
 Texts = Text | Annotated[list[Text], Field(max_length=MOST_TEXTS)]
 Language = Annotated[str, Field(min_length=1, max_length=32)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
+_FILES_OF_FRAMES: Final = {"audio/wav": ".wav", "application/x-npy": ".npy"}
+"""Media type of a file of frames -> ending of its name."""
 Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
 
 
@@ -122,7 +124,9 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-PROTOCOL: Final = Protocol("own", routes, open_paths=frozenset({"/api/models"}))
+PROTOCOL: Final = Protocol(
+    "own", routes, open_paths=frozenset({"/api/models"}), file_paths=frozenset({"/api/transcribe"})
+)
 
 
 def _translate(router: APIRouter, service: Service) -> None:
@@ -149,7 +153,7 @@ def _translate(router: APIRouter, service: Service) -> None:
 
 
 def _analyse(router: APIRouter, service: Service) -> None:
-    """Add the endpoints that parse, show the attention and detect languages."""
+    """Add the endpoints that parse, transcribe, show the attention and detect languages."""
 
     @router.post("/parse")
     async def parse(body: ParseBody) -> dict[str, Any]:
@@ -163,6 +167,15 @@ def _analyse(router: APIRouter, service: Service) -> None:
                 for each in parses
             ]
         }
+
+    @router.post("/transcribe")
+    async def transcribe(request: Request) -> dict[str, Any]:
+        """Transcribe the file that the body is: a WAV file, or an array as NumPy saves it."""
+        kind = request.headers.get("content-type", "")
+        if kind not in _FILES_OF_FRAMES:
+            raise Refusal(415, "media_type", f"send Content-Type: {' or '.join(_FILES_OF_FRAMES)}")
+        found = await service.transcribe(await request.body(), _FILES_OF_FRAMES[kind])
+        return translation_of(found, alignments=False)
 
     @router.post("/attention")
     async def attention(body: AttentionBody) -> dict[str, Any]:
