@@ -1,9 +1,10 @@
 """`allyouneed transcribe`: transcribes the files named on standard input, one per line."""
 
 import sys
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -11,7 +12,12 @@ from allyouneed.cli.line_output import StreamOutput
 from allyouneed.cli.request_lines import STANDARD_INPUT, FailureLog, Unread, input_windows
 from allyouneed.cli.shared_options import AtLeastOne, Computing, SearchOptions
 from allyouneed.data.lines import Line
-from allyouneed.tasks.requests import Failure, TranscribeRequest
+from allyouneed.tasks.requests import Answer, Failure, TranscribeRequest
+
+if TYPE_CHECKING:
+    from allyouneed.tasks.translation.outputs import Translation
+
+    Stream = Callable[[Iterable[TranscribeRequest | Failure]], Iterator[Answer[Translation] | Failure]]
 
 
 def transcribe(
@@ -49,7 +55,8 @@ def transcribe(
     give_back_freed_memory()
     transcriber = load_transcriber(*models, **computing.for_loading())
     asked: dict[str, Any] = {"batch_tokens": batch_tokens, "batch_size": batch_size, **search.settings()}
-    stream = partial(transcriber.answer, workers=computing.workers, **asked)
+    asked["workers"] = computing.workers
+    stream: "Stream" = partial(transcriber.answer, **asked)
     stream([])  # reports wrong options before reading any input
     output, failures = StreamOutput(sys.stdout.fileno()), FailureLog(STANDARD_INPUT, f"{STANDARD_INPUT}:{{}}")
     for lines in input_windows():
