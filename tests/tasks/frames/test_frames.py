@@ -84,7 +84,8 @@ def test_a_model_of_frames_learns_and_is_the_same_by_command_and_in_python(
     assert last["accuracy"] == 100 - last["cer"] > 80
     sources, texts = manifest("valid")
     transcriber = allyouneed.load_transcriber("model")
-    assert type(allyouneed.load("model")) is type(transcriber)
+    loaded: object = allyouneed.load("model")
+    assert isinstance(loaded, allyouneed.Transcriber)
     found = transcriber.transcribe(sources)
     right = sum(each.text == text for each, text in zip(found, texts, strict=True))
     assert right >= 8
