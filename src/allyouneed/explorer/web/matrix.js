@@ -28,11 +28,11 @@ function layout(context, view, room, strip) {
   return { left, top, cell, width: left + cell * view.keys.length, height: top + cell * view.queries.length };
 }
 
-/** The frames of a source that is no text, as a canvas with a pixel for each feature of each. */
-function stripOf({ width, height, pixels }) {
+/** The frames of a source that is no text, as a canvas with a pixel for each feature of each, in a colour. */
+function stripOf({ width, height, pixels }, colour) {
   const canvas = element("canvas", { width, height }), image = new ImageData(width, height);
   const shades = Uint8Array.from(atob(pixels), (character) => character.charCodeAt(0));
-  shades.forEach((shade, place) => { image.data[4 * place + 3] = shade; });
+  shades.forEach((shade, place) => image.data.set([...colour, shade], 4 * place));
   contextOf(canvas).putImageData(image, 0, 0);
   return canvas;
 }
@@ -122,17 +122,18 @@ export function matrixView(attention, state, change) {
   const view = attention.view(state.kind, state.inWords);
   const isAligned = state.kind === "cross" && state.inWords;
   const links = isAligned ? attention.alignment.map(([source, written]) => [written, source]) : [];
-  const strip = attention.strip && state.kind !== "decoder" ? stripOf(attention.strip) : null;
+  const hasStrip = attention.strip && state.kind !== "decoder";
   const canvas = element("canvas", { tabindex: 0, role: "application", "aria-roledescription": "matrix" });
   const readout = element("p", { class: "readout", role: "status" });
   const behind = tableBehind(state, () => tableOfWeights(view, state, chosenHeads(state, attention)));
   const place = element("div", { class: "cursor" }); // lies over the cell of the cursor, to scroll to it
   const scroll = element("div", { class: "scroll" }, canvas, place);
-  let cursor = null, sizes = null;
+  let cursor = null, sizes = null, strip = null;
 
   function update() {
     const heads = chosenHeads(state, attention);
     const weights = view.mean(state.layer, heads);
+    if (hasStrip) strip ??= stripOf(attention.strip, bytesOf(styleValue(canvas, "--ink")));
     sizes = layout(contextOf(canvas), view, scroll.clientWidth, strip);
     const context = prepareCanvas(canvas, sizes.width, sizes.height);
     canvas.setAttribute("aria-label", `${caption(state, heads)}. Use the arrow keys to read it cell by cell.`);
