@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from allyouneed.cli.document_stream import in_documents, translate_document, translate_into
+from allyouneed.cli.kept_text import KeptText
 from allyouneed.cli.line_output import LineOutput, StreamOutput, parts_output, resumed_output
 from allyouneed.cli.request_lines import (
     STANDARD_INPUT,
@@ -61,47 +62,6 @@ _FOR_LINES = (
 """Options without effect on a document."""
 _NOT_IN_DOCUMENTS = tuple(name for name in _FOR_LINES if name not in ("strict", "document"))
 """Options without effect on the lines of `--document`."""
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class KeptText:
-    """Spans, terms and whole texts whose translations are given."""
-
-    keep: bool = False
-    """Leave placeholders, addresses, code, hashtags, amounts with units and emoji as they are, each exactly
-    once and in its place."""
-    keep_patterns: Annotated[tuple[str, ...], Parameter(name="--keep-pattern")] = ()
-    """Regular expression of further text to be kept; may be repeated."""
-    glossary: Path | None = None
-    """File with a term per line, SOURCE TAB TARGET|FORM|.. TAB NOTE: translations have one of the forms."""
-    suggest_terms: bool = False
-    """Only suggest the terms of the glossary to a model prepared with --annotate-terms, which may inflect or
-    omit them; without it, they are required."""
-    memory: Path | None = None
-    """Translation memory (TMX): a line that it has, exactly, gets its translation from there."""
-
-    report: Path | None = None
-    """Append to this file a JSON object per text: what was kept, repaired, inserted or lost, and which tags
-    were moved. Exit code 9 if a term was lost."""
-
-    @property
-    def files(self) -> list[Path]:
-        """The files that answers depend on."""
-        return [file for file in (self.glossary, self.memory) if file is not None]
-
-    def unkept(self) -> Callable[[str], str]:
-        """A function that returns a text without the spans that are kept."""
-        if not (self.keep or self.keep_patterns):
-            return str
-        from allyouneed.terms.spans import KINDS, Spans
-
-        return Spans(self.keep_patterns, KINDS if self.keep else {}).without
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether anything is to be kept."""
-        return self.keep or self.suggest_terms or bool(self.keep_patterns or self.files)
 
 
 @Parameter(name="*")
@@ -234,18 +194,15 @@ def translate(
         draft: A student of the model, which proposes tokens; implies --blockwise.
         computing: Precision, parallelism and device.
     """
-    from allyouneed.hardware.allocator import give_back_freed_memory
-
-    give_back_freed_memory()
     models, files = _split(models)
     asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, is_file=bool(files))}
-    asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
     asked |= {"blockwise": True} if draft else {}
+    asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
     with _loaded(models, shortlist, lines, draft, engine, computing) as translator:
         if not (files or lines.markup):
             return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
         with SegmentReport.appended_to(kept.report, [*(files or ()), *kept.files]) as report:
-            keeping = _keeping(translator, kept, engine, shortlist)
+            keeping = kept.translator(translator, engine, shortlist)
             if not files:
                 return translate_document(keeping, str(lines.markup), lines.attributes, asked, report)
             request = _request([*models, shortlist], lines, kept, asked, computing)
@@ -262,8 +219,10 @@ def _loaded(
     computing: Computing,
 ) -> Iterator["Translator"]:
     """The models, ready; at the end, tell what blockwise decoding has done, if there was any."""
+    from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_translator
 
+    give_back_freed_memory()
     if draft and engine != "local":
         raise UsageError("--draft: is for this machine; leave out --engine")
     loading = computing.for_loading() | {"draft": draft} if engine == "local" else {}
@@ -316,7 +275,7 @@ def _translate_lines(
         if lines.document:
             answering = stack.enter_context(in_documents(translator, lines.document))
         elif kept.is_wanted:
-            answering = _keeping(translator, kept, engine, shortlist)
+            answering = kept.translator(translator, engine, shortlist)
         stream: Stream = partial(answering.answer, **asked)
         _require_possible(stream, lines.target_prefix, shortlist)
         request = partial(_request, [*models, shortlist], lines, kept, asked, computing)
@@ -329,27 +288,6 @@ def _translate_lines(
         in_one, unkept = bool(engine == "ray" or lines.parts or lines.document), kept.unkept()
         checks = _checks(translator, asked, lines.strict, unkept)
         return _answer(lines, unkept, output, stream, checks, report, in_one=in_one)
-
-
-def _keeping(
-    translator: "Translator", kept: KeptText, engine: str, shortlist: Path | None
-) -> "KeepingTranslator":
-    """A translator that keeps what is wanted."""
-    if kept.is_wanted and (engine != "local" or shortlist):
-        other = "--shortlist" if shortlist else "--engine"
-        raise UsageError(f"{other}: cannot be used with --keep, --glossary or --memory; leave out one")
-    from allyouneed.terms.keeping import KeepingTranslator
-
-    if kept.suggest_terms and not kept.glossary:
-        raise UsageError("--suggest-terms: belongs to --glossary; add it, or leave this out")
-    return KeepingTranslator.of(
-        translator,
-        keep=kept.keep,
-        keep_patterns=kept.keep_patterns,
-        glossary=kept.glossary,
-        memory=kept.memory,
-        suggest_terms=kept.suggest_terms,
-    )
 
 
 def _require_possible(stream: "Stream", target_prefix: str, shortlist: Path | None) -> None:
