@@ -113,7 +113,6 @@ def attend(
 
     ```
     allyouneed attend runs/first "A dog runs." --out page.html
-    allyouneed attend runs/first "A dog runs." "Ein Hund rennt." --out page.html
     allyouneed attend runs/parser "The dog barked." --out page.html
     allyouneed attend runs/speech hello.wav --out page.html
     allyouneed attend runs/first "A dog runs." --kind encoder --sort previous
@@ -151,8 +150,7 @@ def attend(
     if pairs:
         print(*_listed(_means(loaded, pairs), selected, sort), sep="\n")
         return
-    assert source is not None
-    attention = loaded.attention(source, target, for_page=files.out is not None)
+    attention = loaded.attention(source or "", target, for_page=files.out is not None)
     if files.wanted():
         _write(attention, files, selected)
     else:
