@@ -1,6 +1,7 @@
 """The documentation as a site builds without a warning, loads nothing from elsewhere, and fits screens."""
 
 import functools
+import os
 import shutil
 import subprocess
 import sys
@@ -29,9 +30,9 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("site")
     shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copy(ROOT / "zensical.toml", folder)
-    built = subprocess.run(
-        [sys.executable, "-m", "zensical", "build", "--strict"], cwd=folder, capture_output=True, check=False
-    )
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}  # for what shows code in the chapters
+    built = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=False)
     assert built.returncode == 0, built.stdout.decode() + built.stderr.decode()
     handler = functools.partial(Quiet, directory=folder / "site")
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
