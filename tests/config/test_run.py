@@ -91,7 +91,7 @@ def test_what_a_file_leaves_out_keeps_its_value(toml: Path) -> None:
         (
             "[search]\nqqq = 1",
             2,
-            "unknown setting search.qqq; known here: alignment_head, alignment_layer, alignments, beam_size",
+            "unknown setting search.qqq; known here: accept_distance, accept_top, alignment_head, ",
         ),
         ("\n[trainig]\nseed = 1", 2, "unknown setting trainig; did you mean training?"),
         ("[model]\nd_model = true", 2, "model.d_model: must be a whole number, not True"),
