@@ -117,7 +117,13 @@ def frames_tiny() -> RunConfig:
             **{"front": "convolutions", "tied_embeddings": "target"},
             **{"source_vocab_size": 80, "target_vocab_size": 261},
         },
-        data={"task": "frames", "tokenizer": "byte", "joint_vocabulary": False, "max_tokens": 3_000},
+        data={
+            "task": "frames",
+            "tokenizer": "byte",
+            "vocab_size": 80,
+            "joint_vocabulary": False,
+            "max_tokens": 3_000,
+        },
         training={
             **multi30k_tiny().training.model_dump(),
             **{"batch_tokens": 12_000, "num_steps": 6_000},

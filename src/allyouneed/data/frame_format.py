@@ -164,7 +164,7 @@ def _read_array(path: Path) -> NDArray[Any]:
         with warnings.catch_warnings(action="ignore"):
             return np.asarray(np.lib.format.open_memmap(path, mode="r"))
     except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, MemoryError) as error:
-        reason = str(error).partition("\n")[0] or type(error).__name__
+        reason = str(error).split("\n")[0] or type(error).__name__
         raise DataError(
             f"{path}: holds no usable array ({reason[:150]}); save numbers with numpy.save"
         ) from None
@@ -173,7 +173,7 @@ def _read_array(path: Path) -> NDArray[Any]:
 def _read_speech(path: Path) -> NDArray[Any]:
     """Log-mel frames of a `.wav` file: 25 ms long, one every 10 ms."""
     try:
-        with wave.Wave_read(str(path)) as file:
+        with path.open("rb") as stream, wave.Wave_read(stream) as file:
             form = file.getnchannels(), 8 * file.getsampwidth(), file.getframerate()
             wanted = file.getnframes()
             if form != (1, 16, SAMPLE_RATE):
