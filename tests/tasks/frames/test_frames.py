@@ -209,7 +209,9 @@ def test_self_attention_is_restricted_above_1000_frames_unless_it_is_set(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def neighbourhood(config: RunConfig) -> int | None:
-        return completed(config, PreparedData("data"), torch.device("cpu")).model.neighbourhood
+        model = completed(config, PreparedData("data"), torch.device("cpu")).model
+        assert model.reach(causal=True) is None
+        return model.neighbourhood
 
     assert (task.LONG_FRAMES, neighbourhood(CONFIG)) == (1_000, None)
     longest = int(

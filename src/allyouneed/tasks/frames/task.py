@@ -46,8 +46,8 @@ def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, tar
 
 
 def _model_settings(longest: int) -> Mapping[str, Any]:
-    restricted = {"neighbourhood": NEIGHBOURHOOD} if longest > LONG_FRAMES else {}
-    return {"front": "convolutions", **restricted}
+    restricted = {"neighbourhood": NEIGHBOURHOOD, "neighbourhood_in": "encoder"}
+    return {"front": "convolutions", **(restricted if longest > LONG_FRAMES else {})}
 
 
 def _build(
