@@ -225,7 +225,8 @@ def test_plan_says_what_can_be_exported(capsys: pytest.CaptureFixture[str]) -> N
         "argos (bergamot and web in float32 only)"
     )
     assert told(*pieces, "model.norm=pre") == f"ctranslate2, argos ({form})"
-    assert told("--set", "model.positions=rotary", "model.norm=pre") == f"none ({form}, {words})"
+    assert told("--set", "model.positions=rotary", "model.norm=pre") == f"ctranslate2 ({form}, {words})"
+    assert told("--set", "model.positions=alibi", "model.norm=pre") == f"none ({form}, {words})"
     assert told("--preset", "parsing_wsj") == "none"
 
 

@@ -18,6 +18,7 @@ from allyouneed.model.relative_positions import (
     RelativePositions,
     RotaryPositions,
 )
+from allyouneed.model.transformer import Transformer
 
 
 def from_zero(query_len: int, key_len: int) -> Positions:
@@ -30,10 +31,18 @@ def random_heads(*lengths: int, width: int) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("positions", SCHEMES)
-@pytest.mark.parametrize("without", [{"architecture": "convolutional"}, {"autoregression": "ssru"}])
-def test_a_scheme_needs_self_attention_everywhere(positions: Any, without: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"positions = .* needs (the transformer|self-attention)"):
-        ModelConfig(positions=positions, **without)
+def test_a_scheme_needs_self_attention(positions: Any) -> None:
+    with pytest.raises(ValueError, match=r"positions = .* needs the transformer"):
+        ModelConfig(positions=positions, architecture="convolutional")
+
+
+@pytest.mark.parametrize("positions", SCHEMES)
+def test_before_a_recurrent_decoder_it_is_of_the_encoder_alone(positions: Any) -> None:
+    sizes: Any = {"d_model": 8, "d_ff": 16, "num_heads": 2, "source_vocab_size": 11, "target_vocab_size": 11}
+    model = Transformer(ModelConfig(positions=positions, autoregression="ssru", **sizes))
+    schemes = [name for name, module in model.named_modules() if isinstance(module, RelativePositions)]
+    assert schemes
+    assert all(name.startswith("encoder.") for name in schemes)
 
 
 def test_rotary_turns_each_pair_by_its_angle() -> None:

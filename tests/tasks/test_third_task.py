@@ -87,4 +87,6 @@ def test_a_task_that_is_unknown_is_refused_with_those_there_are(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main(["prepare", "data", "--task", "reversl", "--pairs", "train.tsv"]) == 2
-    assert "did you mean reversal? There are: translation, parsing, reversal" in capsys.readouterr().err
+    assert (
+        "did you mean reversal? There are: translation, parsing, frames, reversal" in capsys.readouterr().err
+    )

@@ -24,7 +24,7 @@ class BlockHeads(nn.Module):
         self.networks = nn.ModuleList(
             FeedForward(config.d_model, config.d_model) for _ in range(config.block - 1)
         )
-        self.dropout = Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout if len(self) else 0.0)
 
     def __len__(self) -> int:
         """Number of heads, k - 1."""

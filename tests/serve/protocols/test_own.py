@@ -150,7 +150,9 @@ def test_the_schema_lists_the_endpoints_and_their_limits(client: httpx.Client) -
     schema = client.get("/api/openapi.json").json()
     assert set(schema["paths"]) == {
         f"/api/{name}"
-        for name in ("translate", "stream", "alternatives", "parse", "attention", "detect", "models")
+        for name in (
+            *("translate", "stream", "alternatives", "parse", "transcribe", "attention", "detect", "models"),
+        )
     }
     assert schema["components"]["schemas"]["TranslateBody"]["properties"]["n_best"]["maximum"] == 16
 

@@ -33,7 +33,7 @@ def transcribe(
     """Transcribe the files of frames or speech that standard input names, one path per line.
 
     ```
-    ls *.wav | allyouneed transcribe runs/speech > texts
+    allyouneed transcribe runs/speech < paths.txt > texts
     cut -f 1 test.tsv | allyouneed transcribe models/digits --beam-size 1
     ```
 

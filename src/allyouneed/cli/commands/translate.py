@@ -194,11 +194,12 @@ def translate(
         draft: A student of the model, which proposes tokens; implies --blockwise.
         computing: Precision, parallelism and device.
     """
+    loading = computing.for_loading() if engine == "local" else {}
     models, files = _split(models)
     asked: dict[str, Any] = {**search.settings(), **lines.settings(engine, is_file=bool(files))}
     asked |= {"blockwise": True} if draft else {}
     asked |= {"workers": computing.workers, "batch_tokens": batch_tokens, "batch_size": batch_size}
-    with _loaded(models, shortlist, lines, draft, engine, computing) as translator:
+    with _loaded(models, shortlist, lines, draft, loading) as translator:
         if not (files or lines.markup):
             return _translate_lines(translator, models, shortlist, asked, lines, kept, engine, computing)
         with SegmentReport.appended_to(kept.report, [*(files or ()), *kept.files]) as report:
@@ -215,18 +216,18 @@ def _loaded(
     shortlist: Path | None,
     lines: TextLines,
     draft: Path | None,
-    engine: Engine,
-    computing: Computing,
+    loading: dict[str, Any],
 ) -> Iterator["Translator"]:
     """The models, ready; at the end, tell what blockwise decoding has done, if there was any."""
     from allyouneed.hardware.allocator import give_back_freed_memory
     from allyouneed.runs.loading import load_translator
 
     give_back_freed_memory()
-    if draft and engine != "local":
+    if draft and not loading:
         raise UsageError("--draft: is for this machine; leave out --engine")
-    loading = computing.for_loading() | {"draft": draft} if engine == "local" else {}
-    translator = load_translator(*models, shortlist=shortlist, to=lines.to, source=lines.source, **loading)
+    translator = load_translator(
+        *models, shortlist=shortlist, to=lines.to, source=lines.source, draft=draft, **loading
+    )
     yield translator
     counts = translator.engine.block_counts
     if counts.num_blocks:

@@ -158,7 +158,7 @@ BLOCKWISE = Experiment(
         "speed": Figure("speed", "time of greedy search, divided by that of blockwise decoding"),
         "same": Figure("same", "share of outputs that are those of greedy search"),
         "bleu_top_2": Figure("BLEU, top-2", "where one of the two most probable tokens is accepted"),
-        "mean_block_top_2": Figure("accepted block, top-2"),
+        "mean_block_top_2": Figure("accepted block, top-2", "mean number of tokens accepted at once there"),
     },
     require_validation,
     notes=_NOTES,

@@ -254,7 +254,10 @@ def _style(number: int) -> str:
     return f"C{number % 10}{'o-' if number < 4 else 's--' if number < 7 else '^:'}"
 
 
-_FIGURES = {f"bleu_{size}": Figure(f"BLEU, {size}", judged=True) for size in NUM_SENTENCES} | {
+_FIGURES = {
+    f"bleu_{size}": Figure(f"BLEU, {size}", f"sacreBLEU (13a) of lines in documents of {size}", judged=True)
+    for size in NUM_SENTENCES
+} | {
     f"unrepaired_{LONGEST}": Figure(f"unrepaired, {LONGEST}", "BLEU without repair"),
     f"wrong_{LONGEST}": Figure(f"wrong, {LONGEST}", "documents with another number of lines, in %"),
     f"perplexity_{LONGEST}": Figure(f"perplexity, {LONGEST}", "per sub-word, ¶ included", judged=True),
