@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from allyouneed.data.frame_format import MEL_BINS, SAMPLE_RATE, FrameFormat
+from allyouneed.data.frame_format import MEL_BINS, SAMPLE_RATE, FrameFormat, read_frames
 from allyouneed.errors import DataError, ModelError
 
 THREE = FrameFormat((0.0,) * 3, (1.0,) * 3)
@@ -68,6 +68,11 @@ BAD_ARRAYS = {
     "huge header": (b"\x93NUMPY\x02\x00" + struct.pack("<I", 2**32 - 1), "is no array that NumPy has saved"),
     "cut off": (header("{'descr': '<f4'")[:-3], "no usable array"),
     "empty file": (b"", "is no array that NumPy has saved"),
+    "nested": (header("(" * 9_000), "no usable array"),
+    "open bracket": (
+        header("{'descr': '<f4', 'fortran_order': False, 'shape': (1L, 3), "),
+        "no usable array",
+    ),
     "zip": (b"PK\x03\x04" + bytes(30), "is no array that NumPy has saved"),
 }
 
@@ -83,6 +88,29 @@ def test_hostile_files_end_in_one_line(tmp_path: Path, name: str) -> None:
     assert line.startswith(f"{path}: ")
     assert message in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("ending", [".npy", ".wav"])
+def test_files_with_any_bytes_of_their_headers_changed_are_read_or_end_in_one_line(
+    tmp_path: Path, ending: str
+) -> None:
+    good, chance = tmp_path / f"good{ending}", np.random.default_rng(1)
+    if ending == ".npy":
+        np.save(good, np.zeros((2, 3)))
+    else:
+        sound(good, np.zeros(50, np.int16), 8_000)  # refused when all else is sound: no speech is computed
+    path, refusals = tmp_path / f"bad{ending}", list[str]()
+    for _ in range(400):
+        content = np.frombuffer(good.read_bytes(), np.uint8).copy()
+        places = chance.integers(0, min(128, len(content) - 1), chance.integers(1, 4))
+        content[places] = chance.choice(np.frombuffer(b"\0\x01\xff(){}[]',:'\\#0 \n", np.uint8), len(places))
+        path.write_bytes(content.tobytes())
+        try:
+            read_frames(path)
+        except DataError as error:
+            refusals.append(str(error))
+    assert len(refusals) > 100
+    assert all(each.startswith(f"{path}: ") and "\n" not in each for each in refusals)
 
 
 @pytest.mark.parametrize(
@@ -166,6 +194,30 @@ def test_speech_of_another_form_or_cut_off_is_refused(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(DataError, match=message):
             FrameFormat((0.0,) * MEL_BINS, (1.0,) * MEL_BINS).encode(tmp_path / name)
+
+
+def test_speech_that_is_too_long_is_refused_and_not_cut(tmp_path: Path) -> None:
+    path, num = tmp_path / "long.wav", (1 << 26) + 1
+    start = sound(path, np.zeros(0, np.int16)).read_bytes()
+    with path.open("wb") as file:
+        file.write(b"RIFF" + struct.pack("<I", 36 + 2 * num) + start[8:40] + struct.pack("<I", 2 * num))
+        file.truncate(44 + 2 * num)  # takes no place on the disk
+    with pytest.raises(DataError, match="has 67,108,865 samples, at most 67,108,864 are read; divide it"):
+        read_frames(path)
+
+
+def test_at_most_512_files_are_sampled_evenly(tmp_path: Path) -> None:
+    files = [str(tmp_path / f"{number}.npy") for number in range(700)]
+    for number, file in enumerate(files[::2]):
+        np.save(file, np.full((1, 1), number % 2))
+    assert FrameFormat.learn(files) == FrameFormat((0.5,), (0.5,))  # the other files are not there
+
+
+def test_training_files_whose_squares_overflow_are_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.ones((2, 3)))
+    np.save(tmp_path / "b.npy", np.full((2, 3), 1e200))
+    with pytest.raises(DataError, match=r"b\.npy: holds numbers that are too large"):
+        FrameFormat.learn([str(tmp_path / "a.npy"), str(tmp_path / "b.npy")])
 
 
 def test_the_format_is_saved_and_a_damaged_one_refused(tmp_path: Path) -> None:

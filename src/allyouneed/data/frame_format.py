@@ -43,13 +43,14 @@ class FrameFormat:
     @classmethod
     def learn(cls, files: Sequence[str]) -> Self:
         """The format of the frames of files, with the means and deviations of at most 512 of them."""
-        first, *others = files[:: max(1, len(files) // _SAMPLED_FILES)]
-        found = _whole(first)
-        count, total, squares = len(found), found.sum(axis=0), np.square(found).sum(axis=0)
-        for file in others:
-            found = _whole(file, len(total))
-            count, total = count + len(found), total + found.sum(axis=0)
-            squares += np.square(found).sum(axis=0)
+        count, total, squares = 0, np.zeros(1), np.zeros(1)
+        for file in files[:: -(-len(files) // _SAMPLED_FILES)]:
+            found = _whole(file, len(total) if count else None)
+            with np.errstate(over="ignore"):
+                count, total = count + len(found), total + found.sum(axis=0)
+                squares = squares + np.square(found).sum(axis=0)
+            if not np.isfinite(squares).all():
+                raise DataError(f"{file}: holds numbers that are too large; correct it")
         means = total / count
         deviations = np.sqrt(np.maximum(squares / count - means**2, 0))
         deviations[deviations <= _LEAST_DEVIATION * np.abs(means) + _LEAST_DEVIATION] = np.inf
@@ -163,7 +164,9 @@ def _read_array(path: Path) -> NDArray[Any]:
     try:
         with warnings.catch_warnings(action="ignore"):
             return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-    except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, MemoryError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # NumPy evaluates the header, and a damaged one raises nearly anything
         reason = str(error).split("\n")[0] or type(error).__name__
         raise DataError(
             f"{path}: holds no usable array ({reason[:150]}); save numbers with numpy.save"
@@ -182,10 +185,12 @@ def _read_speech(path: Path) -> NDArray[Any]:
                     f"of 16 bits at {SAMPLE_RATE:,} Hz"
                 )
             content = file.readframes(min(wanted, _MOST_NUMBERS))
-    except (wave.Error, EOFError) as error:
+    except (wave.Error, EOFError, RuntimeError) as error:
         raise DataError(f"{path}: is no WAV file of 16-bit samples ({error or 'it is cut off'})") from None
     if len(content) < 2 * min(wanted, _MOST_NUMBERS):
         raise DataError(f"{path}: is cut off: {len(content) // 2:,} of {wanted:,} samples are there")
+    if wanted > _MOST_NUMBERS:
+        raise DataError(f"{path}: has {wanted:,} samples, at most {_MOST_NUMBERS:,} are read; divide it")
     return _log_mel(np.frombuffer(content, "<i2").astype(np.float32))
 
 
