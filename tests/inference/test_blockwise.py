@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.kernels import require_kernels
@@ -16,7 +17,7 @@ from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeEngine
 from allyouneed.inference.search_plan import Batching
-from allyouneed.inference.speculation import MOST_SENTENCES
+from allyouneed.inference.speculation import MOST_SENTENCES, StudentProposer, _Sentence
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.model.transformer import Transformer
 from allyouneed.native.library import FORMS
@@ -158,6 +159,61 @@ def test_restrictions_and_samples_are_those_of_tokens_one_by_one(search: dict[st
     assert outputs(engine, texts, 1, blockwise=True, **search) == outputs(
         engine, texts, **one_by_one, **search
     )
+
+
+@pytest.mark.parametrize("criterion", CRITERIA[1:], ids=str)
+def test_looser_criteria_do_not_depend_on_the_prefixes_of_other_sentences(criterion: dict[str, Any]) -> None:
+    require_kernels()
+    engine, texts = NativeEngine(built()), sources(8)
+    free = outputs(engine, texts, 1, blockwise=True, **criterion)
+    prefixes = [[7, 9, 11, 8, 10] if place % 4 == 0 else [] for place in range(8)]
+    found = [outputs(engine, texts, size, blockwise=True, prefixes=prefixes, **criterion) for size in (1, 64)]
+    assert found[0] == found[1]
+    for place, prefix in enumerate(prefixes):
+        assert found[0][place][0][: len(prefix)] == prefix
+        assert prefix or found[0][place] == free[place]
+
+
+@pytest.mark.parametrize(
+    "search",
+    [{"min_length": 2}, {"no_repeat_ngram_size": 2}, {"repetition_penalty": 1.5}, {"sampling": True}],
+    ids=str,
+)
+def test_looser_criteria_are_refused_where_they_have_no_effect(search: dict[str, Any]) -> None:
+    [name], engine = search, TorchEngine(built())
+    message = f"^accept_top, min_block: has no effect beside {name}; leave it out$"
+    with pytest.raises(UsageError, match=message):
+        outputs(engine, sources(1), blockwise=True, accept_top=2, min_block=3, **search)
+
+
+def test_a_student_that_could_not_read_reads_later_all_that_is_new() -> None:
+    """A sentence at the last position of the student keeps the others of its batch from being read."""
+
+    class Remembering:
+        most_positions = 4
+
+        def __init__(self) -> None:
+            self.known = [list[int](), list[int]()]
+
+        def admit(self, sources: object) -> None: ...
+
+        def read(self, places: Sequence[int], starts: Sequence[int], blocks: Sequence[list[int]]) -> Any:
+            for place, start, block in zip(places, starts, blocks, strict=True):
+                assert start <= len(self.known[place])
+                self.known[place][start:] = block
+            return np.zeros((sum(map(len, blocks)), 1))
+
+        def best(self, hidden: Any) -> Any:
+            return np.full(len(hidden), 9)
+
+    reader: Any = Remembering()
+    student = StudentProposer(reader, 1)
+    student.admit([[5], [6]])
+    long, short = _Sentence([1, 2, 3, 4, 5]), _Sentence([1, 2])
+    assert student.propose([0, 1], [long, short]) == [[], []]
+    short.written.append(3)
+    assert student.propose([1], [short]) == [[9]]
+    assert reader.known[1] == short.written
 
 
 @pytest.mark.parametrize("make", [NativeEngine, TorchEngine])

@@ -4,7 +4,13 @@ from allyouneed.config.run import SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.native_engine import NativeEngine
-from allyouneed.inference.speculation import BlockReader, HeadProposer, Speculation, StudentProposer
+from allyouneed.inference.speculation import (
+    BlockReader,
+    HeadProposer,
+    Speculation,
+    StudentProposer,
+    loose_criteria,
+)
 
 _OF_STUDENT = 4
 """Number of tokens verified at once by default, if a student proposes them."""
@@ -33,6 +39,22 @@ def speculation_of(engine: Engine, config: SearchConfig) -> Speculation:
             settings=["block_size"],
         )
     return Speculation(reader, HeadProposer(reader, (size or heads) - 1), config, engine.block_counts)
+
+
+def require_effect(config: SearchConfig, has_rules: bool) -> None:
+    """Raise UsageError for criteria looser than greedy search beside what decides for every sentence."""
+    deciding = {
+        "min_length": config.min_length > 1,
+        "no_repeat_ngram_size": config.no_repeat_ngram_size > 0,
+        "repetition_penalty": config.repetition_penalty != 1,
+        "sampling": config.sampling,
+        "the rules of the task": has_rules,
+    }
+    loose, others = loose_criteria(config), [name for name, decides in deciding.items() if decides]
+    if loose and others:
+        raise UsageError(
+            f"{', '.join(loose)}: has no effect beside {', '.join(others)}; leave it out", settings=loose
+        )
 
 
 def block_reader(engine: Engine) -> BlockReader:

@@ -9,7 +9,7 @@ from allyouneed.data.vectors import with_end
 from allyouneed.errors import UsageError
 from allyouneed.inference.alignment import looking_back
 from allyouneed.inference.beams import NOTHING, Hypothesis, SearchRequest
-from allyouneed.inference.block_choice import speculation_of
+from allyouneed.inference.block_choice import require_effect, speculation_of
 from allyouneed.inference.engine import Engine
 from allyouneed.inference.native_engine import EncodedSources, NativeDecoding
 from allyouneed.inference.required_phrases import RequiredPhrases
@@ -45,6 +45,7 @@ class SearchPlan:
         self._look_back = looking_back(engine, config, n_best, self._encoded)
         if config.blockwise:
             speculation_of(engine, config)  # or says why not
+            require_effect(config, has_rules=constraint is not None)
             if n_best > 1 and not config.sampling:
                 raise UsageError(
                     "n_best: blockwise finds one output; leave out one", settings=["n_best", "blockwise"]

@@ -20,6 +20,13 @@ from allyouneed.native.arrays import Int64
 MOST_SENTENCES = 1
 """Number of sentences of a batch up to which blocks are faster than tokens one by one, as measured
 (docs/experiments/blockwise.md)."""
+_EXACT = {"accept_top": 1, "accept_distance": 0, "min_block": 1}
+"""Criterion -> value with which only what greedy search writes is accepted."""
+
+
+def loose_criteria(config: SearchConfig) -> list[str]:
+    """The criteria that accept more than what greedy search writes."""
+    return [name for name, exact in _EXACT.items() if getattr(config, name) != exact]
 
 
 class BlockReader(Protocol):
@@ -185,7 +192,8 @@ class StudentProposer:
             for tokens, block in zip(found, blocks, strict=True):
                 tokens.extend(block)
         for place, each, tokens in zip(places, sentences, found, strict=True):
-            self._read[place] = [*each.written, *tokens[:-1]]
+            if tokens:  # else nothing was read
+                self._read[place] = [*each.written, *tokens[:-1]]
         return found
 
 
@@ -212,7 +220,7 @@ class Speculation(Decoding):
         self, reader: BlockReader, proposer: Proposer, config: SearchConfig, counts: BlockCounts
     ) -> None:
         self._reader, self._proposer, self._config, self._counts = reader, proposer, config, counts
-        self._is_exact = (config.accept_top, config.accept_distance, config.min_block) == (1, 0, 1)
+        self._is_exact = not loose_criteria(config)
         self._sentences: list[_Sentence] = []
 
     def admit(self, sources: Sequence[Sequence[int]]) -> None:
@@ -248,13 +256,20 @@ class Speculation(Decoding):
         return self._reader.stacked([each.logits[each.place] for each in self._sentences])[:, None]
 
     def choose(self, logits: Any, continuation: Continuation) -> Chosen:
-        """Choose how each sentence is continued; a proposed token, if the criteria accept it."""
+        """Choose how each sentence is continued; a proposed token, if the criteria accept it.
+
+        Beside criteria looser than greedy search, prefixes are the only restriction; see `require_effect`.
+        """
         chosen = self._reader.choose(logits, continuation)
-        if self._is_exact or continuation.restriction is not None or continuation.draws is not None:
+        if self._is_exact:
             return chosen
+        restriction = continuation.restriction
+        forced = {place for place, *_ in restriction.forced} if restriction else set[int]()
         for place, each in enumerate(self._sentences):
             token, best = each.proposed, int(chosen.tokens[place, 0, 0])
-            if token is not None and token != best and self._accepts(token, best, each, logits[place, 0]):
+            if token is None or token == best or place in forced:
+                continue
+            if self._accepts(token, best, each, logits[place, 0]):
                 chosen.tokens[place, 0, 0] = token
                 chosen.log_probs[place, 0, 0] += float(logits[place, 0, token] - logits[place, 0, best])
         return chosen
