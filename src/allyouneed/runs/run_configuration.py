@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from allyouneed.config.model import ModelConfig
 from allyouneed.config.presets import preset
 from allyouneed.config.run import RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
@@ -128,9 +127,8 @@ def completed(
             f"training.sharded: is for the transformer, not for model.architecture = "
             f"{config.model.architecture}; leave it out"
         )
-    unset, of_task = ModelConfig(), prepared.task.model_settings(longest - 1)
     model: dict[str, Any] = {
-        **{name: v for name, v in of_task.items() if getattr(config.model, name) == getattr(unset, name)},
+        **prepared.task.model_settings(longest - 1, config.model),
         "source_vocab_size": prepared.source_vocab_size,
         "target_vocab_size": prepared.target_vocab_size,
     }

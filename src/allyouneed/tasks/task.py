@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.corpus_files import CorpusFiles
@@ -218,7 +219,7 @@ class Task:
     None if only trees can be references."""
     files: type[CorpusFiles] = CorpusFiles
     """Class that reads its pairs, if it reads any."""
-    model_settings: Callable[[int], Mapping[str, Any]] = lambda longest: {}
-    """Settings that its models have unless others are given; depends on the length of the longest source."""
+    model_settings: Callable[[int, ModelConfig], Mapping[str, Any]] = lambda longest, given: {}
+    """Settings that its models have, of the length of the longest source and the settings that are given."""
     pairs_at_once: int | None = None
     """Maximum number of examples that `prepare` encodes together, unless it is the usual one."""

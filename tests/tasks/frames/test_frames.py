@@ -225,7 +225,10 @@ def test_self_attention_is_restricted_above_1000_frames_unless_it_is_set(
     assert neighbourhood(CONFIG) is None
     monkeypatch.setattr(task, "LONG_FRAMES", longest - 1)
     assert neighbourhood(CONFIG) == task.NEIGHBOURHOOD
-    assert neighbourhood(CONFIG.replace(model={"neighbourhood": 7})) == 7
+    both = completed(CONFIG.replace(model={"neighbourhood": 7}), PreparedData("data"), torch.device("cpu"))
+    assert (both.model.neighbourhood, both.model.neighbourhood_in) == (7, "both")
+    encoder = CONFIG.replace(model={"neighbourhood": 7, "neighbourhood_in": "encoder"})
+    assert neighbourhood(encoder) == 7
 
 
 def test_attention_is_that_of_positions_of_four_frames_under_a_strip(folder: Path) -> None:
@@ -273,6 +276,8 @@ def test_the_server_transcribes_files_and_reads_no_path(folder: Path) -> None:
             "the file: is no array that NumPy has saved; give a .npy file",
         )
         assert "is no WAV file" in post(b"RIFF", "audio/wav").json()["error"]["message"]
+        for kind in ("audio/x-wav", "Audio/WAV; codecs=1"):
+            assert "is no WAV file" in post(b"RIFF", kind).json()["error"]["message"]
         assert post(b"", "text/plain").status_code == 415
         looked = client.post("/api/attention", json={"text": source, "model": "model"})
         assert (looked.status_code, looked.json()["error"]["label"]) == (422, "no_text")

@@ -11,7 +11,7 @@ from pydantic import Field
 from allyouneed.config.run import SearchSettings
 from allyouneed.files.formats import FORMATS
 from allyouneed.serve.guard import AUTHORISED
-from allyouneed.serve.protocols.protocol import Protocol, streamed
+from allyouneed.serve.protocols.protocol import Protocol, media_type, streamed
 from allyouneed.serve.refusals import Body, Refusal, StrictRoute
 from allyouneed.serve.request_options import MOST_BEAMS, MOST_TEXTS, RequestOptions, Translated
 from allyouneed.serve.service import Service
@@ -22,7 +22,7 @@ Text = Annotated[str, Field(max_length=_LONGEST_TEXT)]
 Texts = Text | Annotated[list[Text], Field(max_length=MOST_TEXTS)]
 Language = Annotated[str, Field(min_length=1, max_length=32)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$")]
-_FILES_OF_FRAMES: Final = {"audio/wav": ".wav", "application/x-npy": ".npy"}
+_FILES_OF_FRAMES: Final = {"audio/wav": ".wav", "audio/x-wav": ".wav", "application/x-npy": ".npy"}
 """Media type of a file of frames -> ending of its name."""
 Beams = Annotated[int, Field(ge=1, le=MOST_BEAMS)]
 
@@ -171,7 +171,7 @@ def _analyse(router: APIRouter, service: Service) -> None:
     @router.post("/transcribe")
     async def transcribe(request: Request) -> dict[str, Any]:
         """Transcribe the file that the body is: a WAV file, or an array as NumPy saves it."""
-        kind = request.headers.get("content-type", "")
+        kind = media_type(request)
         if kind not in _FILES_OF_FRAMES:
             raise Refusal(415, "media_type", f"send Content-Type: {' or '.join(_FILES_OF_FRAMES)}")
         found = await service.transcribe(await request.body(), _FILES_OF_FRAMES[kind])

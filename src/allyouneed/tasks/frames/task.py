@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import DataConfig, DecodingPrecision, RunConfig
 from allyouneed.data.frame_format import FrameFormat
 from allyouneed.data.tokenizer import Tokenizer
@@ -45,9 +46,10 @@ def _load_units(directory: Path, config: DataConfig, source_vocab_size: int, tar
     return Units(frames, Tokenizer.load(directory / TARGET_TOKENIZER, target_vocab_size))
 
 
-def _model_settings(longest: int) -> Mapping[str, Any]:
+def _model_settings(longest: int, given: ModelConfig) -> Mapping[str, Any]:
     restricted = {"neighbourhood": NEIGHBOURHOOD, "neighbourhood_in": "encoder"}
-    return {"front": "convolutions", **(restricted if longest > LONG_FRAMES else {})}
+    is_left_open = longest > LONG_FRAMES and given.neighbourhood is None
+    return {"front": "convolutions", **(restricted if is_left_open else {})}
 
 
 def _build(
