@@ -20,6 +20,7 @@ class Upper:
     """Translates into upper case; forgets the separator before `forgotten`, cuts `cut`, refuses `long`."""
 
     config: Any = SimpleNamespace(data=SimpleNamespace(max_tokens=12))
+    separator_tokens = 1
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -27,7 +28,7 @@ class Upper:
     def encode(self, text: str) -> list[int]:
         if "long" in text:
             raise DataError("too long")
-        return [1] * len(text.split())
+        return [1] * sum(self.separator_tokens if word == SEPARATOR else 1 for word in text.split())
 
     def answer(self, requests: Iterable[Asked], **options: Any) -> Iterator[Any]:
         for request in requests:
@@ -36,7 +37,8 @@ class Upper:
                 continue
             self.asked.append(request.text)
             text = request.text.replace(f"{SEPARATOR} forgotten", "forgotten").upper()
-            yield Answer(request.id, [Translation(text, -1.0, is_cut="cut" in text.lower())])
+            notices = ("a notice",) if "notice" in text.lower() else ()
+            yield Answer(request.id, [Translation(text, -1.0, is_cut="cut" in text.lower())], notices)
 
 
 def translated(*lines: str, most_lines: int = 3) -> tuple[list[str | None], list[str], DocumentTranslator]:
@@ -70,6 +72,18 @@ def test_a_document_has_no_more_tokens_than_the_pairs_that_were_trained_on() -> 
         "y",
     )  # with separators: 6, 6, 2, 14, 2
     assert translated(*lines)[1] == ["a b c d e ¶ f g h i j", "k", lines[3], "y"]
+
+
+def test_the_separator_counts_as_all_of_its_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Upper, "separator_tokens", 2)
+    assert translated("a b c d e", "f g h i j", "k")[1] == ["a b c d e", "f g h i j ¶ k"]
+
+
+def test_the_notices_of_a_document_are_with_its_first_line() -> None:
+    upper: Any = Upper()
+    asked = [TranslationRequest(number, text) for number, text in enumerate(["a", "notice", "", "b"])]
+    answers = [*DocumentTranslator(upper, 3).answer(asked)]
+    assert [getattr(each, "notices", None) for each in answers] == [("a notice",), (), (), ()]
 
 
 @pytest.mark.parametrize("bad", ["forgotten", "cut"])

@@ -37,13 +37,14 @@ class DocumentTranslator:
 
     def __init__(self, translator: Translator, most_lines: int) -> None:
         self._translator, self._most_lines = translator, most_lines
+        self._separator_tokens = len(translator.encode(SEPARATOR))
         self.num_documents = self.num_repaired = 0
         """Number of documents of several lines so far, and of those that were translated line by line."""
 
     def answer(self, requests: Iterable[_Asked], **options: Any) -> Iterator[_Answered]:
         """An answer or a failure for each line, in order; see `Translator.answer`.
 
-        The score of a line is that of its document.
+        The score of a line is that of its document, whose notices are with the first line.
         """
         waiting: deque[list[_Asked]] = deque()
 
@@ -63,8 +64,10 @@ class DocumentTranslator:
         if isinstance(answer, Answer) and not answer.result[0].is_cut:
             whole, lines = answer.result[0], parted(answer.result[0].text)
             if len(lines) == len(document):
-                pairs = zip(document, lines, strict=True)
-                yield from (Answer(each.id, [Translation(line, whole.score)]) for each, line in pairs)
+                notices = answer.notices
+                for each, line in zip(document, lines, strict=True):
+                    yield Answer(each.id, [Translation(line, whole.score)], notices)
+                    notices = ()
                 return
         self.num_repaired += 1
         yield from self._translator.answer(document, **options)
@@ -94,7 +97,7 @@ class DocumentTranslator:
             found = len(self._translator.encode(request.text))
         except DataError:
             return None
-        return found + 1 if found else None
+        return found + self._separator_tokens if found else None
 
 
 def _as_one(document: list[_Asked]) -> _Asked:
