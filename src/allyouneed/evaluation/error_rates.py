@@ -31,13 +31,18 @@ def share_exact(hypotheses: Sequence[str], *references: Sequence[str]) -> Score:
 
 def _rate(name: str, hypotheses: Sequence[str], references: Sequence[Sequence[str]]) -> Score:
     jiwer = require_jiwer()
-    if len(references) != 1:
-        raise UsageError(f"{name}: has one reference for each line; give one file", settings=["reference"])
+    require_references(name, references)
     [wanted] = aligned_references(hypotheses, references)
-    if empty := [number for number, line in enumerate(references[0], 1) if not line.strip()]:
-        raise DataError(f"reference {empty[0]}: is empty; leave out such lines")
     found = getattr(jiwer, name)(wanted, [*hypotheses])
     return Score(name, 100 * found, f"jiwer:{version('jiwer')}|case:mixed|corpus")
+
+
+def require_references(name: str, references: Sequence[Sequence[str]]) -> None:
+    """Raise UsageError if there are several, or none; raise DataError if a line is empty."""
+    if len(references) != 1:
+        raise UsageError(f"{name}: has one reference for each line; give one file", settings=["reference"])
+    if empty := [number for number, line in enumerate(references[0], 1) if not line.strip()]:
+        raise DataError(f"reference {empty[0]}: is empty; leave out such lines")
 
 
 def require_jiwer() -> Any:

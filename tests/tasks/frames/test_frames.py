@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -229,6 +230,18 @@ def test_self_attention_is_restricted_above_1000_frames_unless_it_is_set(
     assert (both.model.neighbourhood, both.model.neighbourhood_in) == (7, "both")
     encoder = CONFIG.replace(model={"neighbourhood": 7, "neighbourhood_in": "encoder"})
     assert neighbourhood(encoder) == 7
+
+
+@pytest.mark.parametrize(
+    ("references", "message"),
+    [([["a"], ["a"]], "one reference"), ([[" "]], "reference 1: is empty"), ([["a", "b"]], "2 references")],
+)
+def test_references_are_checked_before_anything_is_transcribed(
+    references: list[list[str]], message: str
+) -> None:
+    no_transcriber: Any = None
+    with pytest.raises((UsageError, DataError), match=message):
+        task.evaluate(no_transcriber, ["a.npy"], *references)
 
 
 def test_attention_is_that_of_positions_of_four_frames_under_a_strip(folder: Path) -> None:

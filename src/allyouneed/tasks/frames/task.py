@@ -14,10 +14,12 @@ from allyouneed.evaluation import Score, perplexity
 from allyouneed.evaluation.error_rates import (
     character_error_rate,
     require_jiwer,
+    require_references,
     share_exact,
     word_error_rate,
 )
 from allyouneed.tasks.frames.frame_files import FrameFiles
+from allyouneed.tasks.requests import require_one_each
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
 if TYPE_CHECKING:
@@ -110,6 +112,9 @@ def evaluate(
         DataError: A source is not usable, a reference is empty, or their numbers differ.
         UsageError: jiwer is not installed, or there are several references.
     """
+    require_jiwer()
+    require_references("wer", references)
+    require_one_each("sources", sources, "references", references[0])
     texts = [each.text for each in transcriber.transcribe(sources, **options)]
     scored = transcriber.score(sources, references[0])
     likelihood = -sum(each.log_prob for each in scored), sum(len(each.tokens) for each in scored)
