@@ -108,6 +108,7 @@ def test_flops_are_those_of_the_front_and_of_a_quarter_of_the_positions() -> Non
         ({"tied_embeddings": "all", "source_vocab_size": 17}, 'needs tied_embeddings = "target"'),
         ({"source_end": False}, "source_end = true"),
         ({"guided_alignment": 1.0}, "guided_alignment = 0"),
+        ({"symbol_dropout": 0.1}, "symbol_dropout = 0"),
         ({"architecture": "convolutional"}, "front = convolutions has no effect"),
     ],
 )

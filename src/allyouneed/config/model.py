@@ -281,10 +281,15 @@ class ModelConfig(Config):
 
     @model_validator(mode="after")
     def _check_front(self) -> Self:
-        needs_ids = self.tied_embeddings == "all" or self.guided_alignment or not self.source_end
+        needs_ids = (
+            self.tied_embeddings == "all"
+            or self.guided_alignment
+            or self.symbol_dropout
+            or not self.source_end
+        )
         if self.front == "convolutions" and needs_ids:
             raise ValueError(
                 'front = "convolutions" reads frames, which are no tokens; it needs tied_embeddings = '
-                '"target" or "none", guided_alignment = 0 and source_end = true'
+                '"target" or "none", guided_alignment = 0, symbol_dropout = 0 and source_end = true'
             )
         return self
