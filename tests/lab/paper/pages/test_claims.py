@@ -66,6 +66,15 @@ def test_a_claim_holds_if_each_row_is_decided_so(of_rows: list[list[str]], expec
     assert mark(as_tested, BASE, *(("29.0", "25.0", verdicts) for verdicts in of_rows)) == expected
 
 
+def test_a_claim_is_judged_by_its_own_figure() -> None:
+    table = table_of(BASE, ("29.1", "25.5", [SAME]))
+    first, second = table.lines
+    other = replace(second, cells=[*second.cells, Cell("8.6", "4.9", [AS])])
+    lines = [(first, first.cells[0]), (other, other.cells[0])]
+    assert as_tested(table, lines) == SAME
+    assert "comparisons" not in sentence(claim(as_tested), lines)
+
+
 def test_figures_are_the_papers_up_to_a_tolerance() -> None:
     assert mark(close(0.02), ("64.9", "64", []), ("1", "1", []), ("∞", "∞", []), ("5", "", [])) == AS
     assert mark(close(0.02), ("64.9", "64", []), ("1.03", "1", [])) == PARTLY

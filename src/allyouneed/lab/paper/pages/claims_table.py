@@ -83,7 +83,7 @@ def sentence(claim: Claim, lines: Lines) -> str:
         " ".join([name, cell.ours.partition(" ")[0], *([f"({cell.paper})"] if cell.paper else [])])
         for name, (_, cell) in zip(claim.rows.values(), lines, strict=True)
     )
-    verdicts = [verdict for line, _ in lines for cell in line.cells for verdict in cell.verdicts]
+    verdicts = [verdict for _, cell in lines for verdict in cell.verdicts]
     decided = [f"{verdicts.count(name)} {name}" for name in _CLASSES if name in verdicts]
     counted = f"; of {len(verdicts)} comparisons {', '.join(decided)}" if decided else ""
     figure = _FIGURES.get(claim.column, claim.column)
