@@ -1,6 +1,8 @@
 """A card says what a model and its run have recorded, in a form that the hub's own library reads."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from huggingface_hub import EvalResult
 from huggingface_hub import ModelCard as HubCard
 
 import allyouneed
+from allyouneed.config.run import RunConfig
 from allyouneed.errors import DataError, ModelError, UsageError
 from allyouneed.interop.model_card import read_card
 from allyouneed.storage.checkpoint import load_checkpoint
@@ -68,7 +71,10 @@ def test_a_run_knows_its_own_cost_and_what_it_does_not_know_is_said(toy_run: Pat
     text = read_card(toy_run).text()
     assert "- 120 updates made in" in text
     assert "No score is recorded for this model." in text
-    assert "The corpus is not recorded in the model." in text
+    assert "Name and size of the corpus are not recorded in the model." in text
+    assert "The sha256 of the prepared text is `" in text
+    assert "The corpus is not recorded" not in text
+    assert "of at most 3,200 tokens per side, padding included" in text
     assert "license:" not in text
 
 
@@ -81,7 +87,66 @@ def test_another_models_run_or_data_is_refused(toy_run: Path, toy_model: Path, t
         read_card(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["[1]", "{", '{"bleu": 3}', '{"bleu": {"score": "much"}}'])
+@pytest.fixture
+def run_with(toy_run: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the toy run's log and settings, with some of them changed."""
+
+    def changed(**sections: dict[str, Any]) -> Path:
+        config = RunConfig.from_toml(toy_run / "config.toml").replace(**sections)
+        (tmp_path / "config.toml").write_bytes(config.to_toml().encode())
+        (tmp_path / "log.jsonl").write_bytes((toy_run / "log.jsonl").read_bytes())
+        return tmp_path
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("sections", "told"),
+    [
+        ({"training": {"seed": 2}}, "training"),
+        ({"training": {"label_smoothing": 0.2}}, "training"),
+        ({"data": {"target_language": "fr"}}, "data"),
+    ],
+)
+def test_another_run_of_the_same_architecture_is_refused(
+    toy_model: Path, run_with: Callable[..., Path], sections: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(UsageError, match=rf"has other settings of {told} than .*; name its own"):
+        read_card(toy_model, run=run_with(**sections))
+
+
+def test_a_run_that_went_on_is_still_that_of_the_model(
+    toy_model: Path, run_with: Callable[..., Path]
+) -> None:
+    run = run_with(training={"num_steps": 500, "keep_checkpoints": 9})
+    assert "- 120 updates made in" in read_card(toy_model, run=run).text()
+
+
+def test_a_run_that_is_none_is_named(toy_model: Path) -> None:
+    with pytest.raises(UsageError, match=r"^run nowhere: is no run; give the run that"):
+        read_card(toy_model, run=Path("nowhere"))
+
+
+def test_where_a_model_was_continued_from_is_told_by_its_weights_not_by_a_path(toy_model: Path) -> None:
+    card = read_card(toy_model)
+    config = card.config.replace(
+        model={"num_decoder_layers": 2},
+        training={
+            **{"schedule": "linear_decay", "planned_seconds": 60.0, "moved_end": (60, 200)},
+            **{"init_from": "/home/me/model", "init_sha256": "a" * 64},
+        },
+    )
+    text = replace(card, model=replace(card.model, config=config)).text()
+    assert f"- started from a model with the weights `{'a' * 64}`" in text
+    assert "1 encoder and 2 decoder layers" in text
+    assert not [name for name in ("init_from", "planned_seconds", "moved_end", "/home/me") if name in text]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["[1]", "{", "{}", '{"bleu": 3}', '{"bleu": {"score": "much"}}']
+    + [f'{{"bleu": {{"score": {score}, "signature": ""}}}}' for score in ("NaN", "Infinity", '"inf"')],
+)
 def test_a_file_without_scores_is_named(toy_model: Path, scores: Path, content: str) -> None:
     scores.write_bytes(content.encode())
     with pytest.raises(DataError, match=r"scores\.json: is no file of scores; write one with"):

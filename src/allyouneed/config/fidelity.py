@@ -40,6 +40,7 @@ _NOT_PART_OF_IT = {
     "training": {
         *("micro_batch_tokens", "keep_checkpoints", "validate_every_steps", "precision"),
         *("packed_tokens", "compiled", "threads_share", "sharded", "block_pairs", "seed"),
+        *("planned_seconds", "moved_end", "init_sha256"),
     },
     "search": {"alignments", "alignment_layer", "alignment_head", "temperature", "top_k", "top_p", "seed"},
 }

@@ -25,6 +25,14 @@ Place = Annotated[str, Field(min_length=1, max_length=4_096)]
 BatchTokens = Annotated[int, Field(ge=1, le=10**9)]
 
 _MICRO_BATCHES = 4
+MAY_CHANGE = {
+    *("num_steps", "budget_flops", "budget_seconds", "checkpoint_every_steps", "checkpoint_every_minutes"),
+    *("keep_checkpoints", "average_last", "validate_every_steps", "patience", "init_from", "replay"),
+    "compiled",
+}
+"""Training settings that may change when a run resumes; the updates do not depend on them, apart from the
+rounding and the dropout masks of compiled code. The contents of a model and of data that are in another place
+are compared."""
 
 
 class DataConfig(Config):

@@ -1,6 +1,7 @@
 """Model cards: the README.md of a model on a hub, made only from what the model and its run have recorded."""
 
 import json
+import math
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from allyouneed.config.fidelity import deviations, nearest_of_paper
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import MAY_CHANGE, RunConfig
 from allyouneed.cost.ledger import Ledger, read_ledger
 from allyouneed.data.vocabulary_file import read_json
 from allyouneed.errors import DataError, ModelError, UsageError, printable
@@ -112,8 +113,8 @@ def read_card(
     """
     model = load_checkpoint(resolve_model(path), [SOURCE_TOKENIZER, TARGET_TOKENIZER])
     run = run or (path if RunDirectory(path).log.is_file() else None)
-    if run is not None and RunConfig.from_toml(RunDirectory(run).config).model != model.config.model:
-        raise UsageError(f"run {run}: has another architecture than {path}; name its own", settings=["run"])
+    if run is not None:
+        _require_own_run(run, path, model.config)
     if scores is None and run is not None and (run / "test.json").is_file():
         scores = run / "test.json"
     prepared = PreparedData(data) if data else None
@@ -131,6 +132,28 @@ def read_card(
     )
 
 
+def _require_own_run(run: Path, path: Path, config: RunConfig) -> None:
+    """Raise UsageError unless a run can have made the model at `path`; it may have been resumed since."""
+    file = RunDirectory(run).config
+    if not file.is_file():
+        raise UsageError(
+            f"run {run}: is no run; give the run that the model was trained in", settings=["run"]
+        )
+    found = RunConfig.from_toml(file)
+    for differing, noun in (
+        (found.model != config.model, "another architecture"),
+        (found.data != config.data, "other settings of data"),
+        (_of_updates(found) != _of_updates(config), "other settings of training"),
+    ):
+        if differing:
+            raise UsageError(f"run {run}: has {noun} than {path}; name its own", settings=["run"])
+
+
+def _of_updates(config: RunConfig) -> dict[str, Any]:
+    """The settings of training that stay while a run goes on."""
+    return config.training.model_dump(exclude={*MAY_CHANGE, "moved_end"})
+
+
 def _corpus(model: Checkpoint) -> str:
     """The sha256 of the text that a checkpoint was trained on; "" if it has not recorded one."""
     found = model.manifest.get("corpus")
@@ -139,11 +162,13 @@ def _corpus(model: Checkpoint) -> str:
 
 def _read_scores(path: Path) -> Scores:
     try:
-        found = read_json(path, "scores")
-        return {
+        found = {
             str(name): {"score": float(each["score"]), "signature": printable(str(each["signature"]))}
-            for name, each in found.items()
+            for name, each in read_json(path, "scores").items()
         }
+        if not found or not all(math.isfinite(each["score"]) for each in found.values()):
+            raise ValueError
+        return found
     except (ModelError, AttributeError, KeyError, TypeError, ValueError):
         raise DataError(
             f"{path}: is no file of scores; write one with `allyouneed evaluate`, as JSON"
@@ -183,7 +208,11 @@ def _results(card: ModelCard) -> dict[str, Any]:
 
 def _about(card: ModelCard) -> Iterator[str]:
     model, size = card.config.model, card.model.manifest["files"][WEIGHTS]["size"]
-    shape = f"{model.num_layers} layers, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads"
+    same = model.decoder_layers == model.num_layers
+    layers = "layers" if same else f"encoder and {model.decoder_layers} decoder layers"
+    shape = (
+        f"{model.num_layers} {layers}, d_model {model.d_model}, d_ff {model.d_ff}, {model.num_heads} heads"
+    )
     yield f"# {card.name}"
     yield ""
     parameters = sum(count_parameters(model).values())
@@ -209,12 +238,15 @@ def _data(card: ModelCard) -> Iterator[str]:
     data = card.config.data
     yield "## Training data"
     yield ""
-    if card.data is None:
-        yield "The corpus is not recorded in the model."
-    else:
+    corpus = _corpus(card.model)
+    if card.data is not None:
         report = card.data.report("train")
         yield f"{card.data.train.num_pairs:,} {card.task.examples}, of {report['num_read']:,} that were read."
-    if corpus := _corpus(card.model):
+    elif corpus:
+        yield "Name and size of the corpus are not recorded in the model."
+    else:
+        yield "The corpus is not recorded in the model."
+    if corpus:
         yield f"The sha256 of the prepared text is `{corpus}`."
     source, target = card.config.model.vocab_sizes
     sizes = f"{source:,} source and {target:,} target {card.task.target_units}"
@@ -225,7 +257,10 @@ def _training(card: ModelCard) -> Iterator[str]:
     training = card.config.training
     yield "## Training"
     yield ""
-    yield f"- {training.num_steps:,} updates planned, of {training.batch_tokens:,} tokens each"
+    most = f"at most {training.batch_tokens:,} tokens per side, padding included"
+    yield f"- {training.num_steps:,} updates planned, of {most}"
+    if training.init_sha256:
+        yield f"- started from a model with the weights `{training.init_sha256}`"
     if card.ledger is not None:
         yield from _cost(card.ledger)
     nearest = nearest_of_paper(card.config)
@@ -233,6 +268,7 @@ def _training(card: ModelCard) -> Iterator[str]:
     yield from (
         f"    - `{each.setting}` = {each.value}" + ("" if each.paper is None else f" (paper: {each.paper})")
         for each in deviations(card.config)
+        if each.setting != "training.init_from"  # a place on the machine that trained
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from allyouneed.config.presets import preset
-from allyouneed.config.run import RunConfig, TrainingConfig
+from allyouneed.config.run import MAY_CHANGE, RunConfig, TrainingConfig
 from allyouneed.data.store import PairStore
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, UsageError
@@ -54,15 +54,6 @@ def _with_replayed(prepared: PreparedData, training: TrainingConfig) -> Training
         prepared.train.with_replayed(other.train), prepared.facts | {"replayed": other.facts}
     )
 
-
-_MAY_CHANGE = {
-    *("num_steps", "budget_flops", "budget_seconds", "checkpoint_every_steps", "checkpoint_every_minutes"),
-    *("keep_checkpoints", "average_last", "validate_every_steps", "patience", "init_from", "replay"),
-    "compiled",
-}
-"""Training settings that may change when a run resumes; the updates do not depend on them, apart from the
-rounding and the dropout masks of compiled code. The contents of a model and of data that are in another place
-are compared."""
 
 _CHOSEN_AT_THE_START = {
     *("precision", "micro_batch_tokens", "packed_tokens", "init_from", "init_sha256", "block_pairs"),
@@ -217,7 +208,7 @@ def _require_same_start(run: Path, recorded: RunConfig, given: RunConfig, prepar
 def _require_same(run: Path, recorded: RunConfig, given: RunConfig) -> None:
     old, new = recorded.model_dump(), given.model_dump()
     # Before its end, no other schedule depends on it.
-    may_change = _MAY_CHANGE - ({"num_steps"} if recorded.training.schedule == "linear_decay" else set())
+    may_change = MAY_CHANGE - ({"num_steps"} if recorded.training.schedule == "linear_decay" else set())
     changed = [
         f"{run}: began with {group}.{name} = {old[group][name]}, now {value} is given; "
         "leave it out to go on, or train a new run"
