@@ -169,6 +169,20 @@ def test_a_high_temperature_draws_many_outputs_and_a_low_one_the_best(
 
 
 @pytest.mark.browser
+def test_drawn_outputs_are_as_short_as_the_model_says(
+    toy_model: Path, tmp_path: Path, open_page: OpenPage
+) -> None:
+    made = load_checkpoint(toy_model, NAMES)
+    config = made.config.replace(search={"max_length": 2})
+    save_checkpoint(tmp_path / "short", config, made.weights, made.attachments, {})
+    page = open_page(tmp_path / "short")
+    choose(page, "Temperature", 0.1)
+    shortest = translated(page, "sun sees moon")
+    assert shortest
+    assert len(shortest) < len(load_translator(toy_model).translate(["sun sees moon"])[0].text)
+
+
+@pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_a_phone(scheme: str, toy_model: Path, open_page: OpenPage) -> None:
     screen = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}

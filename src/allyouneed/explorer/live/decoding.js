@@ -25,10 +25,13 @@ function continuations(live, count) {
 
 const written = ({ begun, token, logProb }) => ({ ids: [...begun.ids, token], logProbs: [...begun.each, logProb] });
 
+const longest = (source, search) =>
+  Math.min(source.length + 1 + search.max_extra_tokens, search.max_length ?? Infinity);
+
 /** The best output: its ids, the log-probability of each (the end symbol's too), and its score. */
 export function beamSearch(network, source, search) {
   const memory = network.encode(source), { beam_size: beam } = search;
-  const most = Math.min(source.length + 1 + search.max_extra_tokens, search.max_length ?? Infinity);
+  const most = longest(source, search);
   const penalty = (length) => PENALTIES[search.length_normalization](length, search.length_penalty);
   let live = [{ ids: [], each: [], score: 0, ...network.step(memory, network.begin()) }];
   let best = null, ended = 0;
@@ -54,7 +57,7 @@ export function beamSearch(network, source, search) {
 
 /** An output whose tokens are drawn from the distribution `softmax(log p / temperature)`. */
 export function drawOutput(network, source, search, temperature, random = Math.random) {
-  const memory = network.encode(source), most = source.length + 1 + search.max_extra_tokens;
+  const memory = network.encode(source), most = longest(source, search);
   const ids = [], each = [];
   let { logProbs, state } = network.step(memory, network.begin());
   while (ids.length < most) {
