@@ -32,7 +32,8 @@ _BUNDLED = re.compile(r"libgomp\.so")
 
 def main(dist: Path) -> None:
     """Build everything into a folder that is new or empty."""
-    require_entry(version(), (ROOT / "CHANGELOG.md").read_bytes().decode())
+    require_empty(dist)
+    require_entry(version(), committed("CHANGELOG.md"))
     with tempfile.TemporaryDirectory() as aside:
         first, second = (
             build(Path(aside, name), Path(aside, f"{name}-sources")) for name in ("first", "second")
@@ -48,10 +49,22 @@ def main(dist: Path) -> None:
 
 
 def version() -> str:
-    """The version of the sources."""
-    found = re.search(r'__version__ = "(.+)"', (ROOT / "src/allyouneed/version.py").read_bytes().decode())
+    """The version of the last commit, which is what is released."""
+    found = re.search(r'__version__ = "(.+)"', committed("src/allyouneed/version.py"))
     assert found
     return found[1]
+
+
+def committed(name: str) -> str:
+    """A file of the last commit, whatever the working tree has."""
+    shown = subprocess.run(["git", "show", f"HEAD:{name}"], cwd=ROOT, check=True, capture_output=True)
+    return shown.stdout.decode()
+
+
+def require_empty(dist: Path) -> None:
+    """End the program if a folder has files, which would be released unseen."""
+    if dist.exists() and not (dist.is_dir() and not any(dist.iterdir())):
+        raise SystemExit(f"{dist}: is no empty folder; give a new one")
 
 
 def require_entry(number: str, changelog: str) -> None:
@@ -84,7 +97,8 @@ def _compiler(machine: str) -> str | None:
 
 def _hatchling(folder: Path, sources: Path, target: str, **environment: str) -> None:
     command = [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t", target]
-    subprocess.run(command, cwd=sources, env=os.environ | environment, check=True, stdout=subprocess.DEVNULL)
+    variables = os.environ | {"HATCH_BUILD_HOOK_ENABLE_CUSTOM": "false"} | environment
+    subprocess.run(command, cwd=sources, env=variables, check=True, stdout=subprocess.DEVNULL)
 
 
 def sha256_of(path: Path) -> str:

@@ -43,8 +43,31 @@ def test_version_and_day_are_the_same_everywhere(release: ModuleType) -> None:
     changelog = (ROOT / "CHANGELOG.md").read_bytes().decode()
     newest = re.search(r"^## (\S+) \((.+)\)$", changelog, re.MULTILINE)
     assert newest is not None
-    assert release.version() == __version__ == str(cited["version"]) == newest[1]
+    assert __version__ == str(cited["version"]) == newest[1]
     assert str(cited["date-released"]) == newest[2]
+
+
+def test_the_version_is_that_of_the_commit_not_of_the_working_tree(
+    release: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    version = tmp_path / "src" / "allyouneed" / "version.py"
+    version.parent.mkdir(parents=True)
+    version.write_bytes((ROOT / "src" / "allyouneed" / "version.py").read_bytes())
+    author = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for arguments in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "first"]):
+        subprocess.run(["git", *arguments], cwd=tmp_path, check=True)
+    version.write_bytes(b'__version__ = "0.8.0"\n')
+    monkeypatch.setattr(release, "ROOT", tmp_path)
+    assert release.version() == __version__
+
+
+def test_files_of_another_release_are_not_mixed_in(release: ModuleType, tmp_path: Path) -> None:
+    release.require_empty(tmp_path)
+    release.require_empty(tmp_path / "new")
+    (tmp_path / "old.whl").touch()
+    for taken in (tmp_path, tmp_path / "old.whl"):
+        with pytest.raises(SystemExit, match=r"is no empty folder; give a new one"):
+            release.require_empty(taken)
 
 
 def test_a_version_without_a_day_in_the_changelog_is_not_released(release: ModuleType) -> None:
