@@ -162,7 +162,7 @@ def _corpus(model: Checkpoint) -> str:
 
 def _read_scores(path: Path) -> Scores:
     try:
-        found = {
+        found: Scores = {
             str(name): {"score": float(each["score"]), "signature": printable(str(each["signature"]))}
             for name, each in read_json(path, "scores").items()
         }

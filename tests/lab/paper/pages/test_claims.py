@@ -68,9 +68,10 @@ def test_a_claim_holds_if_each_row_is_decided_so(of_rows: list[list[str]], expec
 
 def test_a_claim_is_judged_by_its_own_figure() -> None:
     table = table_of(BASE, ("29.1", "25.5", [SAME]))
+    [elsewhere] = table_of(("8.6", "4.9", [AS])).lines
     first, second = table.lines
-    other = replace(second, cells=[*second.cells, Cell("8.6", "4.9", [AS])])
-    lines = [(first, first.cells[0]), (other, other.cells[0])]
+    both = replace(second, cells=[*second.cells, *elsewhere.cells])
+    lines = [(first, first.cells[0]), (both, both.cells[0])]
     assert as_tested(table, lines) == SAME
     assert "comparisons" not in sentence(claim(as_tested), lines)
 

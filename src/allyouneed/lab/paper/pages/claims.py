@@ -37,7 +37,7 @@ def number(text: str) -> float:
 
 
 def as_tested(table: ResultsTable, lines: Lines) -> Mark:
-    """What the tests of the claim's figure say of the paper's differences between the rows and their baselines."""
+    """What the tests of the claim's figure say of the paper's differences between rows and baselines."""
     return _together([cell.verdicts for _, cell in lines if cell.verdicts])
 
 
@@ -98,7 +98,8 @@ CLAIMS: Final = (
     ),
     Claim(
         "Table 1",
-        "Any two of 64 positions are one step apart in self-attention; in a recurrent layer the path grows to 64",
+        "Any two of 64 positions are one step apart in self-attention; "
+        "in a recurrent layer the path grows to 64",
         "table1",
         "path",
         {"self_attention": "self-attention", "dilated": "dilated", "restricted": "restricted"}
