@@ -27,7 +27,7 @@ def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig
     search = SearchConfig.checked(**{**own.model_dump(), **given})
     if given.get("sampling") is False and "mbr" not in given:  # of a model that samples by itself
         search = search.replace(mbr=None)
-    if search.blockwise and "beam_size" in given:
+    if search.blockwise and given.get("beam_size", 1) != 1:
         raise UsageError(
             "beam_size: blockwise decoding is greedy search; leave out one",
             settings=["beam_size", "blockwise"],

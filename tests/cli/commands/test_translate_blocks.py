@@ -52,7 +52,16 @@ def test_blockwise_decoding_writes_what_greedy_search_writes_and_tells_its_block
     assert (code, out) == greedy[:2]
     assert "one by one, which is faster for several sentences at once" in told
     code, out, told = run_command(
-        "translate", toy_model, "--draft", toy_model, "--block-size", "3", *options, stdin=TEXT
+        "translate",
+        toy_model,
+        "--draft",
+        toy_model,
+        "--block-size",
+        "3",
+        "--beam-size",
+        "1",
+        *options,
+        stdin=TEXT,
     )
     assert (code, out) == greedy[:2]
 
