@@ -199,7 +199,10 @@ def test_options_of_translation_and_models_of_other_tasks_are_refused(
     with pytest.raises(DataError, match="source 2: the array: has 5 features a frame, 6 are expected"):
         transcriber.transcribe([np.zeros((4, 6)), np.zeros((4, 5))])
     with pytest.raises(DataError, match="20,000 frames are too many for the model; divide them"):
-        transcriber.encode(np.zeros((20_000, 6)))
+        transcriber.encode(np.full((20_000, 6), np.nan))  # told before the numbers are looked at
+    np.save("long.npy", np.zeros((20_000, 6)))
+    with pytest.raises(DataError, match="20,000 frames are too many for the model; divide them"):
+        transcriber.encode("long.npy")
     for command in ("translate", "parse"):
         assert cli.main([command, "model"]) == 4
         assert "is a model for frames; use it with `allyouneed transcribe`" in capfd.readouterr().err

@@ -7,6 +7,8 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from allyouneed.config.run import (
     DecodingPrecision,
     LengthNormalization,
@@ -157,14 +159,19 @@ class Transcriber:
 
     def encode(self, source: Frames) -> Vectors:
         """The frames of a source, as the model reads them; raises DataError."""
+        if isinstance(source, np.ndarray) and source.ndim == 2:
+            self._require_few(len(source))  # before they take eight bytes a number
         frames = source if isinstance(source, Vectors) else self._frames.encode(source)
-        config, most = self.engine.config, self.engine.max_positions
-        is_long = config.neighbourhood is None and len(frames) > MOST_FRAMES
-        if is_long or (most and source_positions(config, len(frames)) > most):
-            raise DataError(
-                f"{len(frames):,} frames are too many for the model; divide them", label="E-TOO-LONG"
-            )
+        self._require_few(len(frames))
         return frames
+
+    def _require_few(self, num_frames: int) -> None:
+        config, most = self.engine.config, self.engine.max_positions
+        is_long = config.neighbourhood is None and num_frames > MOST_FRAMES
+        if is_long or (most and source_positions(config, num_frames) > most):
+            raise DataError(
+                f"{num_frames:,} frames are too many for the model; divide them", label="E-TOO-LONG"
+            )
 
     def attention(self, source: Frames, target: str | None = None, *, for_page: bool = False) -> "Attention":
         """The attention weights for writing `target`, by default the model's own text of the source.
