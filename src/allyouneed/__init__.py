@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from allyouneed.runs.starting import average, train
     from allyouneed.storage.remote import copy_published
     from allyouneed.tasks.attention_maps import Attention
-    from allyouneed.tasks.frames.frame_files import FrameFiles
     from allyouneed.tasks.frames.transcriber import Transcriber
     from allyouneed.tasks.parsing.parser import Parse, ParseOptions, Parser
     from allyouneed.tasks.parsing.task import evaluate_parser
@@ -74,7 +73,6 @@ __all__ = [
     "DataConfig",
     "DataError",
     "Failure",
-    "FrameFiles",
     "KeepingTranslator",
     "ModelConfig",
     "ModelError",
@@ -126,7 +124,6 @@ _MODULES = {
     "DataConfig": "allyouneed.config.run",
     "DataError": "allyouneed.errors",
     "Failure": "allyouneed.tasks.requests",
-    "FrameFiles": "allyouneed.tasks.frames.frame_files",
     "KeepingTranslator": "allyouneed.terms.keeping",
     "ModelConfig": "allyouneed.config.model",
     "ModelError": "allyouneed.errors",

@@ -112,6 +112,7 @@ class CorpusOptions:
         Raises:
             UsageError: Files are given that the task does not read.
         """
+        from allyouneed.data.corpus_files import CorpusFiles
         from allyouneed.data.directed_pairs import named_files
         from allyouneed.tasks.parsing.treebank import TreeFiles
 
@@ -128,15 +129,16 @@ class CorpusOptions:
                 filters["max_bad_share"] = share
             return replace(train, **filters), replace(valid, max_bytes=self.max_bytes)
         of_both: dict[str, Any] = {"max_bad_share": share, "max_bytes": self.max_bytes}
+        of_both["sides_are_alike"] = task.sides_are_alike
         of_both |= {"source_language": config.source_language, "target_language": config.target_language}
         pairs, readings = named_files(self.pairs, both=self.both_directions)
         of_train = {"pairs": pairs, "readings": readings, "columns": columns, **of_both, **filters}
-        train_pairs = self._tempered(task.files(self.source, self.target, **of_train))
+        train_pairs = self._tempered(CorpusFiles(self.source, self.target, **of_train))
         unscored = replace(columns, score=None, min_score=-math.inf)
         both = self.both_directions and bool(self.valid_pairs)
         pairs, readings = named_files(self.valid_pairs, both=both)
         of_valid = {"pairs": pairs, "readings": readings, "columns": unscored, **of_both}
-        valid_pairs = task.files(self.valid_source, self.valid_target, **of_valid)
+        valid_pairs = CorpusFiles(self.valid_source, self.valid_target, **of_valid)
         train_trees = TreeFiles(self.trees, self.silver_trees, self.repeat_trees, self.exchange)
         valid_trees = TreeFiles(self.valid_trees)
         if not task.reads_pairs:

@@ -1,5 +1,6 @@
 """Sentence pairs in files of any format. To add a format, write its reader and list it in `FORMATS`."""
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -73,6 +74,9 @@ class CorpusFiles:
     drop_repeats: bool = True
     """Whether training pairs that have come before are dropped. Validation text is kept as it is."""
 
+    sides_are_alike: bool = True
+    """Whether sources are texts, whose lengths tell something; paths of files of frames are none."""
+
     weights: Sequence[float] = ()
     """How often each pair is wanted, for each source file and then each file of pairs; by default once. 2.5
     stands for two copies, and a third of every second pair, drawn by its place."""
@@ -80,9 +84,10 @@ class CorpusFiles:
     @property
     def limits(self) -> CleaningLimits:
         """Limits on pairs before tokenisation."""
-        return CleaningLimits(
+        limits = CleaningLimits(
             drop_copies=self.drop_copies, drop_repeats=self.drop_repeats, languages=self.languages
         )
+        return limits if self.sides_are_alike else replace(limits, max_length_ratio=math.inf)
 
     def require_usable(self) -> None:
         """Check the weights, and that the languages can be detected.

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
-from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.data.frame_format import FrameFormat
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.errors import DataError
@@ -151,6 +149,8 @@ class Units(NamedTuple):
     @property
     def source_features(self) -> int:
         """Number of features of a source's vectors; 0 if sources are ids."""
+        from allyouneed.data.frame_format import FrameFormat  # which translating does without
+
         return self.source.vocab_size if isinstance(self.source, FrameFormat) else 0
 
     def save(self, directory: Path) -> None:
@@ -217,8 +217,6 @@ class Task:
     evaluate: Callable[..., list[Score]] | None
     """Scores the result of `build` on sources and lists of references; further options depend on the task.
     None if only trees can be references."""
-    files: type[CorpusFiles] = CorpusFiles
-    """Class that reads its pairs, if it reads any."""
     model_settings: Callable[[int, ModelConfig], Mapping[str, Any]] = lambda longest, given: {}
     """Settings that its models have, of the length of the longest source and the settings that are given."""
     pairs_at_once: int | None = None

@@ -31,6 +31,13 @@ from allyouneed.tasks.frames import task
 
 pytest.importorskip("jiwer")
 LETTERS = "abcd"
+
+
+def frame_files(pairs: str) -> allyouneed.CorpusFiles:
+    """The files of a manifest."""
+    return allyouneed.CorpusFiles(pairs=pairs, sides_are_alike=False)
+
+
 CONFIG = allyouneed.presets.frames_tiny().replace(
     model={"d_model": 32, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout": 0.0},
     training={
@@ -138,7 +145,7 @@ def test_prepared_data_need_the_files_no_more_and_are_the_same_by_workers(
     from allyouneed.preparation import encoding
 
     monkeypatch.setattr(encoding, "_ALONE_CHUNKS", 0)
-    files = allyouneed.FrameFiles(pairs="train.tsv"), allyouneed.FrameFiles(pairs="valid.tsv")
+    files = frame_files("train.tsv"), frame_files("valid.tsv")
     by_workers = allyouneed.prepare(tmp_path / "data", *files, CONFIG.data, num_workers=1)
     expected = PreparedData("data")
     assert by_workers.facts == expected.facts
@@ -162,7 +169,7 @@ def test_an_interrupted_preparation_goes_on(
     from allyouneed.preparation import preparing
 
     monkeypatch.setattr(preparing, "FIRST_CHUNKS", 1)
-    files, record = allyouneed.FrameFiles(pairs="train.tsv"), journal.Journal.record
+    files, record = frame_files("train.tsv"), journal.Journal.record
 
     def killed(self: journal.Journal, milestone: journal.Milestone) -> None:
         record(self, milestone)

@@ -18,7 +18,6 @@ from allyouneed.evaluation.error_rates import (
     share_exact,
     word_error_rate,
 )
-from allyouneed.tasks.frames.frame_files import FrameFiles
 from allyouneed.tasks.requests import require_one_each
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
@@ -142,7 +141,6 @@ FRAMES = Task(
     build=_build,
     validation=_validation,
     evaluate=evaluate,
-    files=FrameFiles,
     model_settings=_model_settings,
     pairs_at_once=64,
 )
