@@ -11,8 +11,10 @@ from tests.kernels import require_kernels
 
 from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
+from allyouneed.inference import native_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import NativeDecoding, NativeEngine
+from allyouneed.inference.search import STEPS_BETWEEN_LOOKS
 from allyouneed.inference.search_plan import Batching
 from allyouneed.model.transformer import Transformer
 from allyouneed.native.library import FORMS
@@ -131,6 +133,37 @@ def test_nor_on_whether_a_step_is_one_call(
     assert steps
     monkeypatch.setattr(NativeDecoding, "searches", False)
     assert found() == in_one_call
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_nor_on_how_many_steps_are_one_call(
+    model: Transformer, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small decoder does up to eight steps of a sentence alone at once; a large one, each by itself."""
+    require_kernels()
+    calls: list[int] = []
+    whole = NativeDecoding.search
+
+    def counted(decoding: NativeDecoding, *arguments: Any) -> Any:
+        calls.append(arguments[-1])
+        return whole(decoding, *arguments)
+
+    def found() -> list[tuple[list[int], str]]:
+        calls.clear()
+        batching = Batching(size=size, workers=1)
+        results = generate(
+            NativeEngine(model), sources(9), SearchConfig(max_extra_tokens=40), batching=batching
+        )
+        return [(best.ids, best.score.hex()) for [best] in results]
+
+    monkeypatch.setattr(NativeDecoding, "search", counted)
+    at_once = found()
+    assert max(calls) == STEPS_BETWEEN_LOOKS if size == 1 else max(calls) > 1  # fewer are left at the end
+    num_calls = len(calls)
+    monkeypatch.setattr(native_engine, "_SMALL_DECODER", 0)
+    assert found() == at_once
+    assert set(calls) == {1}
+    assert len(calls) > num_calls
 
 
 @pytest.mark.release

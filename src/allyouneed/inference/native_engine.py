@@ -21,6 +21,7 @@ from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Candidates, log_softmax
 from allyouneed.inference.stored_model import Model, StoredModel
 from allyouneed.inference.vocabulary_shortlist import Shortlist
+from allyouneed.model.sizes import count_parameters
 from allyouneed.native.arrays import Float32, Int32, Int64
 from allyouneed.native.attention_kernels import KeysValues, Rows
 from allyouneed.native.beam_kernels import NativeBeams
@@ -40,6 +41,8 @@ _PROJECTED_LOGITS = 1 << 22
 _MOST_BATCH_LOGITS = 1 << 28
 """Product of the tokens of a batch and the vocabulary: 8,192 tokens of 32,768 entries."""
 _FIRST_POSITIONS = 32
+_SMALL_DECODER = 26_000_000
+"""Maximum number of weights of a decoder that does several steps in a call, those of the base model."""
 _GROUP = 8
 """Number of neighbouring positions whose attention is computed together."""
 _STEPS_BEFORE_TIDYING = 32
@@ -72,6 +75,7 @@ class NativeEngine(Engine):
         self._source_tables, self.target_tables = packer.positions("source"), packer.positions("target")
         self._output, self._bias = packer.matrix("output"), packer.output_bias()
         self.block_heads = packer.block_heads()
+        self.is_quick = count_parameters(self.config)["decoder"] <= _SMALL_DECODER
         packer.require_all_taken()
 
     @property
@@ -288,7 +292,7 @@ class NativeDecoding(Decoding):
     """
 
     def __init__(self, engine: NativeEngine, beam_size: int) -> None:
-        self._engine, self._to_all = engine, engine.projection_to_all()
+        self._engine, self._to_all, self.is_quick = engine, engine.projection_to_all(), engine.is_quick
         self._projection = engine.shortlisted() if self._to_all is None else FullProjection(self._to_all)
         num_layers = engine.decoder.num_layers
         self._memory = KeysValues(engine.cross_heads, num_layers)
@@ -383,7 +387,8 @@ class NativeDecoding(Decoding):
             self._arrange()
         if self._written.num_rows + num_new > self._most_rows:
             num_kept = self._tidy() if self._written.num_rows else 0
-            self._most_rows = max(2 * num_kept, num_kept + _STEPS_BEFORE_TIDYING * num_new)
+            of_step = self._ancestry.shape[0] * self._ancestry.shape[1]
+            self._most_rows = max(2 * num_kept, num_kept + max(num_new, _STEPS_BEFORE_TIDYING * of_step))
 
     def _tidy(self) -> int:
         """Drop the rows that no hypothesis attends to, and sort the others; return their number.

@@ -88,6 +88,10 @@ class SearchingDecoding(Protocol):
     def searches(self) -> bool:
         """Whether `search` can be used."""
 
+    @property
+    def is_quick(self) -> bool:
+        """Whether steps are so short that nobody notices several at once, in a stream, say."""
+
     def search(
         self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None, num_steps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -211,15 +215,16 @@ class BeamSearch:
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]] | None:
         """Do steps in one call; return what `Beams.advance` does, or None if the decoding cannot do it.
 
-        There are several if sentences are few and not restricted; so few leave as soon as they are done.
+        There are several if these are short and sentences few, so that all leave as soon as they are done.
         """
         searching = self._searching if self._rules.native and not self._config.sampling else None
         if searching is None or not searching.searches or self._phrases:
             return None
         if restriction is not None and not restriction.is_of_lengths:
             return None
-        if restriction is not None:
-            return searching.search(self._beams.native(self._rules), restriction.cannot_end, 1)
+        if restriction is not None or not searching.is_quick:
+            cannot_end = None if restriction is None else restriction.cannot_end
+            return searching.search(self._beams.native(self._rules), cannot_end, 1)
         num_left = int((self._beams.max_lengths - self._beams.lengths).min())
         num_steps = max(1, min(STEPS_BETWEEN_LOOKS // len(self.sentences), num_left))
         return searching.search(self._beams.native(self._rules, num_steps), None, num_steps)
