@@ -11,21 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.config.presets import base
-from allyouneed.data.corpus_files import CorpusFiles
-from allyouneed.data.lines import write_lines
 from allyouneed.evaluation import bleu_of, choose_tokens
 from allyouneed.lab.paper.experiment import Experiment, Figure, Row, WeightsMissingError, Work
+from allyouneed.lab.paper.remade_data import remade_data
 from allyouneed.lab.paper.scales import Scale
 from allyouneed.lab.paper.training_rows import require_validation, train_in
 from allyouneed.preparation.prepared_data import PreparedData
-from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.loading import load_translator
-from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.translation.translator import Translator
 
 _BODY = ("[!b]*",)
 """Pattern of the names of all parameters but those of the heads (`training.frozen`)."""
-_FROZEN = {"regular": _BODY, "distilled": _BODY, "tuned": (), "both": ()}
+_FROZEN: dict[str, tuple[str, ...]] = {"regular": _BODY, "distilled": _BODY, "tuned": (), "both": ()}
+"""Column of the published table -> patterns of the parameters that are not trained."""
 _FIRST = "regular_1"
 _OF_ANOTHER_SEED = 1_000
 _BLOCKS = 1, 2, 4, 6, 8, 10
@@ -59,23 +57,15 @@ _NOTES = [
 
 def distilled_data(work: Work) -> Path:
     """The given data, but with the targets that the model of the first row writes."""
-    folder = work.directory.parents[1] / "distilled" / work.directory.name
-    data = folder / "data"
-    with RunDirectory(folder).locked():  # a row that another process makes them for is left to it
-        if data.exists():
-            return data
-        teacher, given = _start_of(work, _FIRST), PreparedData(work.data)
-        translator, files = load_translator(teacher, device=work.device), dict[str, CorpusFiles]()
-        for part in ("train", "valid"):
-            sources, targets = (given.lines(part, side) for side in ("source", "target"))
-            if part == "train":
-                targets = [each.text for each in translator.translate(sources)]
-            paths = [folder / f"{part}.{side}" for side in ("source", "target")]
-            for path, lines in zip(paths, (sources, targets), strict=True):
-                write_lines(path, lines)
-            files[part] = CorpusFiles(*paths, drop_repeats=False)
-        prepare(data, files["train"], files["valid"], given.config, work.say, tokenizer_from=teacher)
-    return data
+    teacher = _start_of(work, _FIRST)
+
+    def written(part: str, sources: Sequence[str], targets: Sequence[str]) -> tuple[Sequence[str], ...]:
+        if part == "train":
+            translator = load_translator(teacher, device=work.device)
+            targets = [each.text for each in translator.translate(sources)]
+        return sources, targets
+
+    return remade_data(work, f"distilled/{work.directory.name}", written, tokenizer_from=teacher)
 
 
 def _start_of(work: Work, row: str) -> Path:
@@ -128,7 +118,7 @@ def _row(column: str, k: int) -> Row:
         if k > 1:
             training = {
                 "init_from": str(_start_of(work, start)),
-                "frozen": _BODY if "tuned" != column != "both" else (),
+                "frozen": _FROZEN[column],
             }
             config = config.replace(model={"block": k}, training=training)
         elif is_distilled:

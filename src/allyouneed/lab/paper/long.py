@@ -77,6 +77,10 @@ def documents(lines: Iterable[str]) -> Iterator[str]:
         yield joined(document)
 
 
+def _in_documents(part: str, *sides: Sequence[str]) -> Iterator[Iterator[str]]:
+    return map(documents, sides)
+
+
 def as_lines(document: str, num_lines: int) -> list[str]:
     """The lines of a translated document, made as many as are wanted: missing ones are empty."""
     lines = parted(document)
@@ -153,7 +157,7 @@ def _seconds(run: Callable[[], None], clock: Callable[[], float]) -> float:
 
 
 def _compute(work: Work, *, config: RunConfig) -> Mapping[str, Any]:
-    data = remade_data(work, "documents", documents, max_tokens=_MOST_TOKENS)
+    data = remade_data(work, "documents", _in_documents, max_tokens=_MOST_TOKENS)
     translator = trained(work, work.scale(config), data)
     figures = score_documents(work, translator) | cost_of(work.directory / "run")
     return figures | training_cost(translator.config, work.device)

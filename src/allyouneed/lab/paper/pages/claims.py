@@ -37,7 +37,7 @@ def number(text: str) -> float:
 
 
 def as_tested(table: ResultsTable, lines: Lines) -> Mark:
-    """What the tests of the claim's figure say of the paper's differences between rows and baselines."""
+    """The mark by the tests of the claim's figure, which compare rows with baselines as the paper does."""
     return _together([cell.verdicts for _, cell in lines if cell.verdicts])
 
 
