@@ -12,7 +12,7 @@ from allyouneed.storage.checkpoint import CONFIG, Checkpoint, load_checkpoint
 from allyouneed.storage.publish import require_regular
 from allyouneed.storage.run_directory import resolve_model
 from allyouneed.tasks.catalogue import task_named
-from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task, Units
+from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Task
 
 if TYPE_CHECKING:
     import torch
@@ -84,12 +84,11 @@ def load_translator(
     if source and not to:
         raise UsageError("a source language is given, but not the one to write; name both", settings=["to"])
     options = {"precision": precision, "threads": threads, "shortlist": shortlist}
-    task = task_named("translation")
-    translator: Translator = _load(task, [path, *others], device, options)
+    translator: Translator = _load(task_named("translation"), [path, *others], device, options)
     if draft is not None:
-        if _units_of(load_for(Path(path), task), task) != _units_of(load_for(Path(draft), task), task):
-            raise ModelError(f"{draft}: has other vocabularies than {path}; name a student of that model")
         student = load_translator(draft, device=device, precision=precision, threads=threads)
+        if translator.tokenizers != student.tokenizers:
+            raise ModelError(f"{draft}: has other vocabularies than {path}; name a student of that model")
         translator.engine.student = student.engine
     return translator.into(to, source) if to else translator
 
@@ -160,18 +159,16 @@ def _load(
     require_counts(threads=options["threads"])
     checkpoints = [load_for(Path(path), task) for path in paths]
     models = [_on_device(checkpoint, device) for checkpoint in checkpoints]
-    units = [_units_of(each, task) for each in checkpoints]
+    units = [
+        task.load_units(each.directory, each.config.data, *each.config.model.vocab_sizes)
+        for each in checkpoints
+    ]
     for path, others in zip(paths, units, strict=True):
         if others != units[0]:
             fault = f"{path}: has other vocabularies than {paths[0]}"
             raise ModelError(f"{fault}; an ensemble is of models trained on the same prepared data")
     first = checkpoints[0]
     return task.build(models, first.config, units[0], directory=first.directory, **options)
-
-
-def _units_of(checkpoint: Checkpoint, task: Task) -> Units:
-    """The tokenisers of a model."""
-    return task.load_units(checkpoint.directory, checkpoint.config.data, *checkpoint.config.model.vocab_sizes)
 
 
 def _on_device(checkpoint: Checkpoint, device: "torch.device | str") -> "StoredModel | EncoderDecoder":

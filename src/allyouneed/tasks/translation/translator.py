@@ -88,6 +88,11 @@ class Translator:
         """Codes of the languages that a model of several can write, as its symbols spell them; else none."""
         return [symbol[2:-2] for symbol in self._source_tokenizer.languages]
 
+    @property
+    def tokenizers(self) -> tuple[Tokenizer, Tokenizer]:
+        """The sub-words of sources and of targets."""
+        return self._source_tokenizer, self._target_tokenizer
+
     def into(self, language: str, source: str = "") -> "Translator":
         """This translator, writing one language of its model; symbols such as `>>fra<<` are then text.
 
@@ -400,13 +405,11 @@ class Translator:
             written = [hypotheses[0].ids[: self._encoder.max_tokens] for hypotheses in found]
         else:
             written = [self._encoder.target(target) for target in targets]
-        tokenizers = self._source_tokenizer, self._target_tokenizer
-        yield from attentions_of(model, sources, written, tokenizers, self.config, for_page=for_page)
+        yield from attentions_of(model, sources, written, self.tokenizers, self.config, for_page=for_page)
 
     def _maker(self, search: SearchConfig, n_best: int) -> TranslationMaker:
-        tokenizers = self._source_tokenizer, self._target_tokenizer
         language, begin = self.config.data.target_language, self._encoder.begin
-        return TranslationMaker(*tokenizers, language, search, n_best, begin)
+        return TranslationMaker(*self.tokenizers, language, search, n_best, begin)
 
     def _plan(self, search: SearchConfig, n_best: int) -> SearchPlan:
         return SearchPlan(self.engine, search, search.mbr or n_best)
