@@ -31,7 +31,6 @@ class KeptText:
     omit them; without it, they are required."""
     memory: Path | None = None
     """Translation memory (TMX): a line that it has, exactly, gets its translation from there."""
-
     report: Path | None = None
     """Append to this file a JSON object per text: what was kept, repaired, inserted or lost, and which tags
     were moved. Exit code 9 if a term was lost."""

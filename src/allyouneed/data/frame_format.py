@@ -29,6 +29,7 @@ _FORMAT, _FORMAT_VERSION = "allyouneed frames", 1
 _LEAST_DEVIATION = 1e-6
 """Deviation of a feature, absolute and as a share of its mean, below which it counts as constant."""
 _SAMPLED_FILES = 512
+"""Maximum number of files whose features are averaged."""
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,13 @@ class FrameFormat:
         """Read a file written by `save`; raises ModelError if it is damaged or has other features."""
         found = read_json(path, "description of frames")
         try:
-            is_one = (found["format"], found["format_version"]) == (_FORMAT, _FORMAT_VERSION)
+            is_known = (found["format"], found["format_version"]) == (_FORMAT, _FORMAT_VERSION)
             means = tuple(map(float, found["means"]))
             deviations = tuple(math.inf if each is None else float(each) for each in found["deviations"])
             is_sound = means and len(means) == len(deviations) and min(deviations) > 0
         except (KeyError, TypeError, ValueError):
-            is_one = is_sound = False
-        if not (is_one and is_sound and all(map(math.isfinite, means))):
+            is_known = is_sound = False
+        if not (is_known and is_sound and all(map(math.isfinite, means))):
             raise ModelError(f"{path}: describes no frames that this version reads; prepare the data again")
         require_size(path, len(means), vocab_size)
         return cls(means, deviations)
@@ -187,7 +188,7 @@ def _read_speech(path: Path) -> NDArray[Any]:
             content = file.readframes(min(wanted, _MOST_NUMBERS))
     except (wave.Error, EOFError, RuntimeError) as error:
         raise DataError(f"{path}: is no WAV file of 16-bit samples ({error or 'it is cut off'})") from None
-    if len(content) < 2 * min(wanted, _MOST_NUMBERS):
+    if len(content) < 2 * min(wanted, _MOST_NUMBERS):  # a header may claim anything
         raise DataError(f"{path}: is cut off: {len(content) // 2:,} of {wanted:,} samples are there")
     if wanted > _MOST_NUMBERS:
         raise DataError(f"{path}: has {wanted:,} samples, at most {_MOST_NUMBERS:,} are read; divide it")

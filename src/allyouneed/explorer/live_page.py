@@ -117,7 +117,7 @@ def _sizes(model: ModelConfig) -> dict[str, Any]:
 
 
 def _subwords(tokenizer: bytes) -> dict[str, Any]:
-    """What the page needs of a tokeniser: the pattern of its words, its entries, and its merges."""
+    """A tokeniser for the page: the pattern of its words, its entries, and its merges."""
     description = json.loads(tokenizer)
     model = description.get("model", {})
     if model.get("type") != "BPE" or description.get("kind"):

@@ -52,7 +52,7 @@ class Engine(ABC):
 
     @cached_property
     def block_counts(self) -> BlockCounts:
-        """What blockwise decoding has done so far."""
+        """Counts of blockwise decoding so far."""
         return BlockCounts()
 
     @property

@@ -133,10 +133,8 @@ class Packer:
 
         Their form is one that is fast, as proposals need not be exact.
         """
-        width, names = (
-            self.config.d_model,
-            [f"block_heads.networks.{i}" for i in range(self.config.block - 1)],
-        )
+        width = self.config.d_model
+        names = [f"block_heads.networks.{i}" for i in range(self.config.block - 1)]
         if not names:
             return None
         weights, biases = (

@@ -74,7 +74,7 @@ class BlockReader(Protocol):
 
 @dataclass
 class BlockCounts:
-    """What decoding in blocks has done, in any thread; the sentences of a batch count one by one."""
+    """Counts of blocks and tokens in all threads; each sentence of a batch counts by itself."""
 
     num_blocks: int = 0
     """Number of blocks that the model has read."""

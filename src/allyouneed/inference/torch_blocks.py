@@ -22,10 +22,8 @@ class TorchBlocks(TransformerDecoding):
 
     def __init__(self, model: Transformer) -> None:
         super().__init__(model, FullProjection(model.project), beam_size=1)
-        self._reach, self._kept = (
-            self._kept,
-            None,
-        )  # entries that are out of reach are masked, not overwritten
+        self._reach = self._kept
+        self._kept = None  # entries that are out of reach are masked, not overwritten
 
     @property
     def most_positions(self) -> int | None:

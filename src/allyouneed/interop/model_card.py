@@ -39,7 +39,7 @@ Scores = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class ModelCard:
-    """What a card says of a model."""
+    """The facts on a card."""
 
     name: str
     model: Checkpoint
@@ -59,7 +59,7 @@ class ModelCard:
 
     @property
     def task(self) -> Task:
-        """What the model was trained for."""
+        """Task that the model was trained for."""
         return task_named(self.config.data.task)
 
     @property
@@ -72,7 +72,7 @@ class ModelCard:
 
     @property
     def work(self) -> str:
-        """What the model is for, such as `translation from en to de`."""
+        """Purpose of the model, such as `translation from en to de`."""
         data = self.config.data
         if data.source_language and data.target_language:
             return f"{self.task.name} from {data.source_language} to {data.target_language}"

@@ -46,7 +46,7 @@ class FramesTransformer(Transformer):
     def read_of(
         self, source: Float[Tensor, "batch frames features"]
     ) -> Float[Tensor, "batch length d_model"]:
-        """What the encoder reads: a vector for every four frames, padded with NaN."""
+        """Make a vector of every four frames, which the encoder reads; padded with NaN."""
         real = real_positions(source)
         scale = self.embeddings.scale / math.sqrt(source.size(2))
         x = source.nan_to_num() @ self.embeddings.matrix("source") * scale

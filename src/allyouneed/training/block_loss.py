@@ -32,11 +32,8 @@ def block_loss(
     """
     heads = model.get_submodule("block_heads")
     assert isinstance(heads, BlockHeads)
-    targets, states, wanted = (
-        tokens_ahead(target_output, len(heads)),
-        list[Tensor](),
-        list[NDArray[np.int64]](),
-    )
+    targets = tokens_ahead(target_output, len(heads))
+    states, wanted = list[Tensor](), list[NDArray[np.int64]]()
     for head in range(len(heads)):
         own = np.arange(head, len(targets), len(heads))
         own = own[targets[own] != PADDING]
