@@ -37,6 +37,9 @@ VARIANTS: list[dict[str, Any]] = [
     {"norm": "pre", "attention_bias": False},
     {"tied_embeddings": "none", "d_k": 5, "d_v": 7},
     {"num_decoder_layers": 1, "output_bias": True, "scaled_embeddings": False, "layer_norm_epsilon": 1e-3},
+    {"norm": "pre", "positions": "rotary"},
+    {"norm": "pre", "positions": "rotary", "autoregression": "ssru"},
+    {"positions": "concatenated", "decoder_start": "zeros"},
 ]
 
 OpenPage = Callable[..., Any]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from safetensors.numpy import save
 
 from allyouneed.config.model import TYING, ModelConfig
-from allyouneed.config.run import RunConfig
+from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.errors import UsageError
 from allyouneed.explorer.page import MODULES, read_part, scripted_page, style_sheet
 from allyouneed.storage.checkpoint import Checkpoint
@@ -35,7 +35,13 @@ _ANY = {
     *("dropout", "attention_dropout", "feed_forward_dropout", "symbol_dropout"),  # only in training
     *("guided_alignment", "guided_layer", "ids_per_word"),
 }
-"""Settings of a model of which the page knows every value; of all others, it knows the paper's."""
+"""Settings of a model of which the page knows every value."""
+_SOME = {
+    "positions": {"sinusoidal", "concatenated", "rotary"},
+    "decoder_start": {"symbol", "zeros"},
+    "autoregression": {"attention", "ssru"},
+}
+"""Settings of which it knows some values; of all others, it knows the paper's."""
 _OF_SEARCH = (
     "beam_size",
     "length_penalty",
@@ -90,13 +96,14 @@ def live_page(checkpoint: Checkpoint, tokenizers: tuple[str, str], text: str = "
 
 def _require_known(config: RunConfig) -> None:
     """Raise UsageError if the page does not know a setting of the model or of its search."""
-    parts: list[tuple[str, Any, set[str]]] = [
+    parts: list[tuple[str, ModelConfig | SearchConfig, set[str]]] = [
         ("model", config.model, _ANY),
         ("search", config.search, {*_OF_SEARCH, *_UNUSED_IN_SEARCH}),
     ]
     for part, settings, known in parts:
         for name, field in type(settings).model_fields.items():
-            if name not in known and (value := getattr(settings, name)) != field.default:
+            value = getattr(settings, name)
+            if name not in known and value not in _SOME.get(name, (field.default,)):
                 raise UsageError(
                     f"live: the page does not know {part}.{name} = {value}; take a model without it, or out, "
                     "the page of one sentence",
@@ -110,6 +117,7 @@ def _sizes(model: ModelConfig) -> dict[str, Any]:
         **{name: getattr(model, name) for name in ("d_model", "num_layers", "decoder_layers", "num_heads")},
         **{"d_k": d_k, "d_v": d_v, "layer_norm_epsilon": model.layer_norm_epsilon},
         **{"norm_place": model.norm, "scaled_embeddings": model.scaled_embeddings},
+        **{name: getattr(model, name) for name in _SOME},
         "matrices": {
             role: f"embeddings.matrices.{name}" for role, name in TYING[model.tied_embeddings].items()
         },

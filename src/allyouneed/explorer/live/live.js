@@ -22,13 +22,14 @@ function contentsOf(seen, texts, alignmentLayer) {
   };
   return {
     sequences: Object.fromEntries(Object.entries(texts).map(([name, pair]) => [name, sequence(pair)])),
-    kinds: Object.fromEntries(Object.entries(kinds).map(packed)), alignment: [], alignment_layer: alignmentLayer,
+    kinds: Object.fromEntries(Object.entries(kinds).filter(([name]) => name in seen).map(packed)), alignment: [], alignment_layer: alignmentLayer,
   };
 }
 
 /** Buttons that switch heads off, a row for each layer. */
 function switches(network, change) {
-  const layersOf = { encoder: network.num_layers, cross: network.decoder_layers, decoder: network.decoder_layers };
+  const own = network.autoregression === "attention" ? network.decoder_layers : 0;
+  const layersOf = { encoder: network.num_layers, cross: network.decoder_layers, decoder: own };
   const button = (kind, layer, head) => {
     const name = Network.nameOf(kind, layer, head);
     const toggle = ({ currentTarget }) => {
@@ -41,7 +42,7 @@ function switches(network, change) {
   };
   const row = (kind, layer) => element("div", {}, element("span", {}, `Layer ${layer + 1}`),
     ...Array.from({ length: network.num_heads }, (_, head) => button(kind, layer, head)));
-  return Object.keys(KINDS).map((kind) => element("fieldset", { class: "switches" }, element("legend", {}, `${KINDS[kind][0]} heads`),
+  return Object.keys(KINDS).filter((kind) => layersOf[kind]).map((kind) => element("fieldset", { class: "switches" }, element("legend", {}, `${KINDS[kind][0]} heads`),
     ...Array.from({ length: layersOf[kind] }, (_, layer) => row(kind, layer))));
 }
 

@@ -4,11 +4,23 @@ import { layerNorm, linear, logSoftmax, plus } from "./tensors.js";
 
 const START = 1, END = 2;
 
-/** `PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine at 2i + 1 (3.5). */
-function position(place, width) {
-  return Float32Array.from({ length: width }, (_, i) => {
-    const angle = place / 10000 ** ((i - (i % 2)) / width);
-    return i % 2 ? Math.cos(angle) : Math.sin(angle);
+/** The position encodings that are added to embeddings, by name: component i of a position. */
+const ENCODINGS = {
+  /** `PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine at 2i + 1 (3.5). */
+  sinusoidal: (place, i, width) => wave(i % 2, place / 10000 ** ((i - (i % 2)) / width)),
+  /** All sines before all cosines. */
+  concatenated: (place, i, width) => {
+    const half = width / 2;
+    return wave(i >= half, place / 10000 ** ((i % half) / Math.max(1, half - 1)));
+  },
+};
+const wave = (isCosine, angle) => (isCosine ? Math.cos(angle) : Math.sin(angle));
+
+/** Rotary positions: each pair of components, turned by the angle `place / 10000^(2i / d_k)`. */
+function turned(x, place, d_k) {
+  return x.map((value, i) => {
+    const angle = place / 10000 ** (((i % d_k) - (i % 2)) / d_k);
+    return Math.cos(angle) * value + (i % 2 ? 1 : -1) * Math.sin(angle) * x[i ^ 1];
   });
 }
 
@@ -66,14 +78,30 @@ export class Network {
 
   embed(role, token, place) {
     const width = this.d_model, scale = this.scaled_embeddings ? Math.sqrt(width) : 1;
+    const isZero = role === "target" && token === START && this.decoder_start === "zeros";
     const row = this.tensors[this.matrices[role]].subarray(token * width, (token + 1) * width);
-    return plus(row.map((value) => value * scale), position(place, width));
+    const encoding = ENCODINGS[this.positions] ?? (() => 0);
+    return row.map((value, i) => (isZero ? 0 : value * scale) + encoding(place, i, width));
   }
 
-  /** Cut what a packed projection gives into queries (if any), keys and values of all heads. */
-  cut(packed, hasQuery) {
-    const { num_heads: heads, d_k, d_v } = this, first = hasQuery ? heads * d_k : 0, behind = first + heads * d_k;
-    return { query: packed.subarray(0, first), key: packed.subarray(first, behind), value: packed.subarray(behind, behind + heads * d_v) };
+  /** Cut what a packed projection gives into keys and values of all heads. */
+  cut(packed) {
+    const behind = this.num_heads * this.d_k;
+    return { key: packed.subarray(0, behind), value: packed.subarray(behind) };
+  }
+
+  /** The same for self-attention, with queries; rotary positions turn these and the keys. */
+  cutOwn(packed, place) {
+    const behind = this.num_heads * this.d_k, { key, value } = this.cut(packed.subarray(behind));
+    const turn = (x) => (this.positions === "rotary" ? turned(x, place, this.d_k) : x);
+    return { query: turn(packed.subarray(0, behind)), key: turn(key), value };
+  }
+
+  /** A recurrent unit in the place of the decoder's self-attention: `c = f c + (1 - f) W x`; it gives `relu(c)`. */
+  recur(x, cell, name) {
+    const forget = this.map(x, `${name}.forget`).map((value) => 1 / (1 + Math.exp(-value)));
+    const next = this.map(x, `${name}.candidate`).map((value, i) => forget[i] * (cell?.[i] ?? 0) + (1 - forget[i]) * value);
+    return { cell: next, output: next.map((value) => Math.max(0, value)) };
   }
 
   /** What the decoder reads of a source: keys and values of each of its layers. */
@@ -82,7 +110,7 @@ export class Network {
     for (let layer = 0; layer < this.num_layers; layer++) {
       const name = `encoder.${layer}`, attention = `${name}.self_attention`;
       const input = rows.map((x) => (this.norm_place === "pre" ? this.norm(x, `${name}.after_self_attention.norm`) : x));
-      const parts = input.map((x) => this.cut(this.map(x, `${attention}.query_key_value`), true));
+      const parts = input.map((x, place) => this.cutOwn(this.map(x, `${attention}.query_key_value`), place));
       const keys = parts.map(({ key }) => key), values = parts.map(({ value }) => value);
       rows = rows.map((x, place) => {
         const attended = this.residual(x, `${name}.after_self_attention`,
@@ -92,7 +120,7 @@ export class Network {
     }
     if (this.norm_place === "pre") rows = rows.map((x) => this.norm(x, "encoder_norm"));
     return Array.from({ length: this.decoder_layers }, (_, layer) => {
-      const parts = rows.map((x) => this.cut(this.map(x, `decoder.${layer}.cross_attention.key_value`), false));
+      const parts = rows.map((x) => this.cut(this.map(x, `decoder.${layer}.cross_attention.key_value`)));
       return { keys: parts.map(({ key }) => key), values: parts.map(({ value }) => value) };
     });
   }
@@ -105,12 +133,17 @@ export class Network {
   /** Read one more token: the log-probabilities of the next one, and the new state; the old one stays as it is. */
   step(memory, state, token = START) {
     let x = this.embed("target", token, state.length);
-    const layers = state.layers.map(({ keys, values }, layer) => {
-      const name = `decoder.${layer}`, kept = {};
+    const layers = state.layers.map(({ keys, values, cell }, layer) => {
+      const name = `decoder.${layer}`, own = `${name}.self_attention`, kept = {};
       x = this.residual(x, `${name}.after_self_attention`, (y) => {
-        const { query, key, value } = this.cut(this.map(y, `${name}.self_attention.query_key_value`), true);
+        if (this.autoregression === "ssru") {
+          const { cell: next, output } = this.recur(y, cell, own);
+          kept.cell = next;
+          return output;
+        }
+        const { query, key, value } = this.cutOwn(this.map(y, `${own}.query_key_value`), state.length);
         Object.assign(kept, { keys: [...keys, key], values: [...values, value] });
-        return this.attend("decoder", layer, query, kept.keys, kept.values, `${name}.self_attention`);
+        return this.attend("decoder", layer, query, kept.keys, kept.values, own);
       });
       x = this.residual(x, `${name}.after_cross_attention`, (y) => this.attend("cross", layer,
         this.map(y, `${name}.cross_attention.query`), memory[layer].keys, memory[layer].values, `${name}.cross_attention`));
