@@ -64,6 +64,8 @@ def test_what_departs_is_told_with_both_values() -> None:
     assert found["training.patience"] == (1, None)
     found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(model={"neighbourhood": 9}))}
     assert found["model.neighbourhood"] == (9, None)
+    found = {d.setting: (d.value, d.paper) for d in deviations(base().replace(data={"placeholders": True}))}
+    assert found["data.placeholders"] == (True, False)
 
 
 def test_head_widths_that_are_given_and_the_same_are_no_deviation() -> None:

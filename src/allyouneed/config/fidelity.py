@@ -116,13 +116,13 @@ def deviations(config: RunConfig) -> list[Deviation]:
 
 
 def _differences(config: RunConfig, paper: RunConfig) -> Iterator[Deviation]:
-    given, printed = config.model_dump(), paper.model_dump()
     widths = zip(("d_k", "d_v"), config.model.head_widths, paper.model.head_widths, strict=True)
     same_widths = {name for name, width, of_paper in widths if width == of_paper}
     for group, left_out in _NOT_PART_OF_IT.items():
         passed_over = left_out | same_widths | _unused(config) | {"attention_bias"}
-        for name in (name for name in given[group] if name not in passed_over):
-            value, of_paper = given[group][name], printed[group][name]
+        given, printed = getattr(config, group), getattr(paper, group)
+        for name in (name for name in given.model_dump() if name not in passed_over):
+            value, of_paper = getattr(given, name), getattr(printed, name)
             if value != of_paper:
                 setting = f"{group}.{name}"
                 yield Deviation(setting, value, of_paper, _REMARKS.get(setting, ""))
