@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allyouneed.data.strict_json import JSONFault, parse_object, parse_value
@@ -17,6 +17,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(TEXT, VALUES), st.booleans())
 def test_any_object_is_read_as_it_was_written(value: dict[str, object], ensure_ascii: bool) -> None:
     assert parse_object(json.dumps(value, ensure_ascii=ensure_ascii)) == value

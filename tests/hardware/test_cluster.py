@@ -108,6 +108,7 @@ def whole(folder: Path) -> bytes:
     return b"".join((folder / name).read_bytes() for name in names)
 
 
+@pytest.mark.release
 def test_a_process_that_is_killed_changes_nothing(toy_model: Path, tmp_path: Path) -> None:
     lines = text(2_100).replace(b"\n", b"\nbad \xff\n", 3) + b"\n"  # for three calls of 1,024
     options = "--n-best", "2", "--alignments", "--beam-size", "3"

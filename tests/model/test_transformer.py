@@ -300,7 +300,7 @@ def test_the_gradient_of_the_whole_model_is_the_slope_of_its_loss() -> None:
 
     assert names[0] == "embeddings.matrices.shared"
     parameters = tuple(parameter.detach().requires_grad_() for parameter in model.parameters())
-    assert torch.autograd.gradcheck(logits, parameters)
+    assert torch.autograd.gradcheck(logits, parameters, fast_mode=True)
 
 
 def test_dropout_sits_after_each_sub_layer_and_on_both_sums_of_embeddings_and_positions() -> None:

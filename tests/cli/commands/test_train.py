@@ -509,7 +509,10 @@ def test_a_budget_can_be_rehearsed(budget: RunCommand, tmp_path: Path) -> None:
         (["--budget", "60"], "'60' is no time; write 90s, 60m, 8h, 2d or 1w"),
         (["--budget=-5m"], "'-5m' is no time"),
         (["--budget", "0.5s"], "--budget: give 1 seconds or more"),
-        (["--budget", "4s", "--replay", "a", "--replay-share", "0.2"], "--replay: is for a model to continue"),
+        (
+            ["--budget", "4s", "--replay", "a", "--replay-share", "0.2"],
+            "--replay: is for a model to continue",
+        ),
         (["--budget", "4s", "--steps", "3"], "--steps, --minutes: the budget decides when the run ends"),
         (
             ["--budget", "4s", "--test-source", "a"],

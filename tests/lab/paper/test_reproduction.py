@@ -486,6 +486,7 @@ def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_blocks_are_trained_on_top_of_other_rows_and_give_what_greedy_search_does(
     toy_data: Path, tmp_path: Path
 ) -> None:
@@ -536,7 +537,7 @@ list(reproduction.reproduce(
 """
 
 
-@pytest.mark.slow
+@pytest.mark.release
 def test_what_signals_end_between_checkpoints_goes_on_with_the_same_command(
     toy_data: Path, tmp_path: Path
 ) -> None:
