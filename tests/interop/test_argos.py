@@ -30,6 +30,7 @@ def test_a_package_has_what_argos_translate_reads_and_comes_back(tmp_path: Path)
     assert contents.keys() == {f"{root}/{name}" for name in files}
     metadata = json.loads(contents[f"{root}/metadata.json"])
     assert (metadata["from_code"], metadata["to_code"], metadata["type"]) == ("en", "de", "translate")
+    assert (metadata["from_name"], metadata["to_name"]) == ("English", "German")
     pieces = SentencePieceTokenizer.entries_of(contents[f"{root}/sentencepiece.model"])
     assert json.loads(contents[f"{root}/model/shared_vocabulary.json"]) == pieces
 

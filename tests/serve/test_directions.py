@@ -1,7 +1,4 @@
-"""English names of languages.
-
-Directions of models, and the routes of texts whose languages are given or detected.
-"""
+"""Directions of models, and the routes of texts whose languages are given or detected."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,54 +6,10 @@ from dataclasses import replace
 import pytest
 
 from allyouneed.data.languages import Detector
-from allyouneed.serve.directions import Router, between, directions_of, language_code, language_name
+from allyouneed.serve.directions import Router, between, directions_of
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.refusals import Refusal
 from allyouneed.serve.request_options import RequestOptions
-
-
-@pytest.mark.parametrize(
-    ("code", "name"),
-    [
-        ("de", "German"),
-        ("DE", "German"),
-        ("nb", "Norwegian Bokmål"),
-        ("hsb", "Upper Sorbian"),
-        ("fy", "Western Frisian"),
-        ("pt-BR", "Portuguese (Brazil)"),
-        ("zh_Hans", "Chinese (Simplified)"),
-        ("zh-Hant-HK", "Chinese (Traditional, Hong Kong)"),
-        ("en-IN", "English (IN)"),
-        ("deu", "German"),
-        ("pb", "Portuguese (Brazil)"),
-        ("zh_TW", "Chinese (Traditional)"),
-    ],
-)
-def test_a_language_has_its_english_name(code: str, name: str) -> None:
-    assert language_name(code) == name
-
-
-@pytest.mark.parametrize("code", ["toy", "Toy", "", "x-y", "tree"])
-def test_an_unknown_code_is_its_own_name(code: str) -> None:
-    assert language_name(code) == code
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("German", "de"),
-        ("norwegian bokmål", "nb"),
-        ("Simplified Chinese", "zh-hans"),
-        ("de", "de"),
-        ("pt_BR", "pt_BR"),
-        ("deu", "deu"),
-        ("the", None),
-        ("", None),
-    ],
-)
-def test_a_name_or_a_code_is_of_a_language_or_of_none(name: str, code: str | None) -> None:
-    assert language_code(name) == code
-
 
 TEXTS = {
     "de": "Das ruhige Kind kennt die junge Frau.",

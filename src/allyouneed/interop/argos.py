@@ -7,6 +7,7 @@ import zipfile
 from pathlib import Path
 from tempfile import mkdtemp
 
+from allyouneed.data.language_names import language_name
 from allyouneed.errors import UsageError
 from allyouneed.interop import ctranslate2
 from allyouneed.interop.from_argos import METADATA, MODEL, SENTENCEPIECE
@@ -61,7 +62,8 @@ def write(
     root, package = f"translate-{source}_{target}-1_0", f"translate-{source}_{target}-1_0.argosmodel"
     metadata = {
         **{"package_version": "1.0", "argos_version": "1.0", "type": "translate"},
-        **{"from_code": source, "from_name": source, "to_code": target, "to_name": target},
+        **{"from_code": source, "from_name": language_name(source)},
+        **{"to_code": target, "to_name": language_name(target)},
     }
     readme = _README.format(package=package, source=source, target=target)
     contents = {

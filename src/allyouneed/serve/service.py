@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from allyouneed.config.run import SearchSettings
 from allyouneed.data.frame_format import frames_in
+from allyouneed.data.language_names import language_name
 from allyouneed.data.languages import Detector
 from allyouneed.data.prose import not_prose_in
 from allyouneed.data.vectors import Vectors
@@ -25,7 +26,6 @@ from allyouneed.serve.directions import (
     Route,
     Router,
     directions_of,
-    language_name,
     sources_of,
     targets_of,
 )

@@ -17,7 +17,8 @@ from typing import Any, Final, NoReturn
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse, Response
 
-from allyouneed.serve.directions import AUTO, NAMED, Direction, closest, language_code
+from allyouneed.data.language_names import NAMED, language_code
+from allyouneed.serve.directions import AUTO, Direction, closest
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.protocols.protocol import Answer, Protocol, read_object, router_of, streamed
 from allyouneed.serve.refusals import Refusal
