@@ -17,9 +17,13 @@ from tests.native.references import (
     most_probable,
     norm_case,
     normed_sum,
+    random,
 )
 from torch import Tensor
 
+from allyouneed.model.position_tables import rotations
+from allyouneed.model.relative_positions import RotaryPositions
+from allyouneed.native.gradient_kernels import form_of
 from allyouneed.native.stack import ACTIVATIONS
 from allyouneed.symbols import END
 
@@ -27,6 +31,7 @@ from allyouneed.symbols import END
 def row_cases() -> list[Case]:
     return [
         *map(add_norm_case, WIDTHS),
+        *map(turn_case, ["float32", "bfloat16"]),
         *map(activation_case_of, ACTIVATIONS),
         *map(normalisers_case, VOCABULARIES),
         *map(top_case, VOCABULARIES),
@@ -47,6 +52,32 @@ def add_norm_case(width: int) -> Case:
     case.expect_close(alone, normed_sum(x, torch.zeros_like(x), norm), **NORM)
     case.expect_close(out, normed_sum(x, y, norm), **NORM)
     case.expect_same_bits(out, left)
+    return case
+
+
+def turn_case(form: str) -> Case:
+    """Two heads of rows that are followed by others, turned, and turned back in their place."""
+    case, dtype = Case(f"turn_pairs {form}"), getattr(torch, form)
+    num_rows, d_k, stride = 23, 20, 50
+    x = random(num_rows, stride, seed=1).to(dtype)
+    positions = torch.arange(num_rows) * 7 % 11
+    sizes = {"num_heads": 2, "d_k": d_k, "stride": stride}
+    of_rows = {
+        "positions": case.tensor(positions),
+        "angles": case.tensor(torch.from_numpy(rotations(11, d_k))),
+    }
+    *outs, back = (case.room(num_rows * 2 * d_k, dtype) for _ in range(3))
+    turn = case.structure("turn", **sizes, out_stride=2 * d_k, **of_rows, is_back=0)
+    for threads, out in zip((1, 2, 2), (*outs, back), strict=True):
+        case.call("turn_pairs", turn, num_rows, form_of(dtype), case.tensor(x), out, threads)
+    case.expect_same_bits(*outs)
+    heads = x[:, : 2 * d_k].float().view(1, num_rows, 2, d_k).transpose(1, 2)
+    turned = RotaryPositions(d_k).turn(heads, positions[None]).transpose(1, 2)[0].flatten()
+    close = {"float32": 2e-6, "bfloat16": 0.02}[form]
+    case.expect(outs[0], turned.to(dtype), torch.full((num_rows * 2 * d_k,), close), dtype)
+    again = case.structure("turn", **sizes | {"stride": 2 * d_k}, out_stride=2 * d_k, **of_rows, is_back=1)
+    case.call("turn_pairs", again, num_rows, form_of(dtype), back, back, 1)
+    case.expect(back, x[:, : 2 * d_k].flatten(), torch.full((num_rows * 2 * d_k,), 2 * close), dtype)
     return case
 
 

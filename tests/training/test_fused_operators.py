@@ -14,10 +14,13 @@ from allyouneed.model.dropout import Dropout
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.masks import causal_mask, padding_mask
 from allyouneed.model.neighbourhood import NeighbourhoodMask
+from allyouneed.model.position_tables import rotary_frequencies
+from allyouneed.model.relative_positions import turn_pairs
 from allyouneed.training.fused_operators import (
     add_and_norm_by_kernel,
     attention_by_kernel,
     drop_by_kernel,
+    turn_pairs_by_kernel,
 )
 
 LENGTHS = 1, 7, 17, 40
@@ -92,6 +95,23 @@ def test_any_number_of_threads_gives_the_same_bits(dtype: torch.dtype) -> None:
         with PYTORCH_THREADS.limited_to(threads):
             found.append(attended(attention_by_kernel, inputs, masks(17)[0]))
     assert all(map(torch.equal, *found))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("positions", [torch.arange(7)[None], torch.tensor([[3, 0, 70, 1, 1, 2, 9]] * 2)])
+def test_a_kernel_turns_by_positions_and_its_gradients_back(
+    positions: torch.Tensor, dtype: torch.dtype
+) -> None:
+    require_kernels()
+    packed, gradient = torch.randn(2, 7, 3 * 24).to(dtype).requires_grad_(), torch.randn(2, 4, 7, 6).to(dtype)
+    frequencies, found = torch.from_numpy(rotary_frequencies(6)), []
+    for turn in (turn_pairs_by_kernel, turn_pairs):
+        turned = turn(packed[..., 24:48].unflatten(-1, (4, 6)).transpose(1, 2), positions, frequencies)
+        found.append((turned, *torch.autograd.grad(turned, packed, gradient)))
+    for by_kernel, by_pytorch in zip(*found, strict=True):
+        assert by_kernel.dtype == by_pytorch.dtype == dtype
+        close = {torch.float32: 1e-6, torch.bfloat16: 0.01, torch.float64: 0.0}[dtype]
+        assert (by_kernel - by_pytorch).float().norm() <= close * by_pytorch.float().norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])

@@ -56,6 +56,19 @@ class ExactFloats(nn.Module):
         return self.bits.view(torch.float32)
 
 
+def turn_pairs(
+    x: Float[Tensor, "batch heads length d_k"],
+    positions: Int[Tensor, "#batch length"],
+    frequencies: Float[Tensor, " pairs"],
+) -> Float[Tensor, "batch heads length d_k"]:
+    """Turn components 2i and 2i + 1 by the angle `positions * frequencies[i]`."""
+    angle = (positions[:, None, :, None] * frequencies).to(torch.float32)
+    even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
+    cosine, sine = angle.cos(), angle.sin()
+    turned = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
+    return turned.flatten(-2).to(x.dtype)
+
+
 class RotaryPositions(RelativePositions):
     """Rotary embeddings (Su et al. 2021, arXiv:2104.09864): dot products depend on the offset alone.
 
@@ -68,16 +81,14 @@ class RotaryPositions(RelativePositions):
     def __init__(self, d_k: int) -> None:
         super().__init__()
         self.frequencies = ExactFloats(torch.from_numpy(rotary_frequencies(d_k)))
+        self.turn_pairs: Callable[[Tensor, Tensor, Tensor], Tensor] = turn_pairs
+        """This function, or a faster implementation."""
 
     def turn(
         self, x: Float[Tensor, "batch heads length d_k"], positions: Int[Tensor, "#batch length"]
     ) -> Float[Tensor, "batch heads length d_k"]:
         """Each pair of components, turned by its angle."""
-        angle = (positions[:, None, :, None] * self.frequencies()).to(torch.float32)
-        even, odd = x.float().unflatten(-1, (-1, 2)).unbind(-1)
-        cosine, sine = angle.cos(), angle.sin()
-        turned = torch.stack([even * cosine - odd * sine, even * sine + odd * cosine], dim=-1)
-        return turned.flatten(-2).to(x.dtype)
+        return self.turn_pairs(x, positions, self.frequencies())
 
 
 class LinearBiases(RelativePositions):

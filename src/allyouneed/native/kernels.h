@@ -59,6 +59,15 @@ struct norm {
 
 /* Dropout in training: an element stays, times `scale`, if the number of 32 bits drawn for its place is at least
 `bound`; all stay if that is the least number. The key decides what is drawn, in both directions the same. */
+/* Rotary positions (Su et al. 2021) of rows of heads. */
+struct turn {
+    int32_t num_heads, d_k;
+    int64_t stride, out_stride; /* of rows, in values; the heads of a row are contiguous */
+    const int64_t *positions;   /* of each row */
+    const float *angles;        /* positions x d_k: the cosine and the sine of each pair */
+    int32_t is_back;            /* whether by the negative angles, as gradients are */
+};
+
 struct dropout {
     int64_t key;
     int32_t bound;
@@ -171,6 +180,10 @@ int attend(
 /* out = LayerNorm(x + y) (paper 3.1); y may be NULL for zeros, and out may be x. */
 void add_norm(
     int64_t num_rows, int width, const float *x, const float *y, const struct norm *norm, float *out, int threads);
+
+/* Turns pairs of components by the angles of each row's position; `out` may be `values`. */
+void turn_pairs(
+    const struct turn *turn, int64_t num_rows, int form, const void *values, void *out, int threads);
 
 /* out = Dropout(values), in float32 or bfloat16; also the gradient, from that of `out`. */
 void drop(

@@ -1,4 +1,5 @@
-/* Row-wise operations: normalisation with the residual connection, activations, and the choice of tokens. */
+/* Row-wise operations: normalisation with the residual connection, rotary positions, activations, and the choice of
+tokens. */
 
 #include <stdlib.h>
 
@@ -32,6 +33,42 @@ void add_norm(
             vec normed = (load_first(result + i, width - i, 0) - splat(mean)) * splat(factor);
             store_first(result + i, multiply_add(normed, gains, biases), width - i);
         }
+    }
+}
+
+INLINE vec swapped(vec pairs) {
+    typedef uint64_t two __attribute__((vector_size(4 * LANES)));
+    two both = (two)pairs;
+    return (vec)(both >> 32 | both << 32);
+}
+
+/* Turns components i to i + LANES of all heads of a row. */
+INLINE void turn_row(
+    const struct turn *turn, enum form form, int i, const float *angles, const void *values, int64_t place, void *out,
+    int64_t out_place) {
+    ivec is_odd;
+    UNROLL for (int lane = 0; lane < LANES; lane++) is_odd[lane] = -(lane % 2);
+    const int count = turn->d_k - i;
+    const vec pairs = load_first(angles + i, count, 0), others = swapped(pairs);
+    const vec cosines = chosen(is_odd, others, pairs), sines = chosen(is_odd, pairs, others);
+    const ivec is_negative = turn->is_back ? is_odd : ~is_odd;
+    const vec factors = chosen(is_negative, -sines, sines);
+    for (int64_t head = i; head < turn->num_heads * turn->d_k; head += turn->d_k) {
+        const vec x = load_of(form, values, place + head, count, 0);
+        store_of(form, out, out_place + head, x * cosines + swapped(x) * factors, count);
+    }
+}
+
+void turn_pairs(
+    const struct turn *turn, int64_t num_rows, int form, const void *values, void *out, int threads) {
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && !is_forked)
+    for (int64_t row = 0; row < num_rows; row++) {
+        const float *angles = turn->angles + turn->positions[row] * turn->d_k;
+        for (int i = 0; i < turn->d_k; i += LANES)
+            if (form == FLOAT32)
+                turn_row(turn, FLOAT32, i, angles, values, row * turn->stride, out, row * turn->out_stride);
+            else
+                turn_row(turn, BFLOAT16, i, angles, values, row * turn->stride, out, row * turn->out_stride);
     }
 }
 

@@ -37,22 +37,6 @@ static void embed(const struct stack *stack, const struct tokens *tokens, float 
     }
 }
 
-/* Turns pairs of components of queries and keys by their positions' angles (Su et al. 2021). */
-static void turn(const struct stack *stack, const struct tokens *tokens, float *projected, int64_t stride) {
-    const int d_k = stack->heads.d_k, num_heads = stack->heads.num_heads;
-    for (int64_t row = 0; row < tokens->num_tokens; row++, projected += stride) {
-        const float *angle = tokens->angles + tokens->positions[row] * d_k;
-        for (int head = 0; head < 2 * num_heads; head++) { /* queries, then keys */
-            float *pair = projected + head * d_k;
-            for (int i = 0; i < d_k; i += 2) {
-                const float even = pair[i], odd = pair[i + 1], cosine = angle[i], sine = angle[i + 1];
-                pair[i] = even * cosine - odd * sine;
-                pair[i + 1] = even * sine + odd * cosine;
-            }
-        }
-    }
-}
-
 /* The input of a sub-layer's first map: x, or its norm. */
 static const float *input_of(
     const struct stack *stack, const struct sublayer *sublayer, int64_t num_tokens, const float *x, float *normed) {
@@ -92,8 +76,11 @@ static int attend_to_self(
     const float *read = input_of(stack, sublayer, num_tokens, x, space->normed);
     if (!linear_forward(sublayer->in, read, num_tokens, space->inner))
         return 0;
-    if (tokens->angles)
-        turn(stack, tokens, space->inner, width);
+    if (tokens->angles) { /* queries and keys */
+        const struct turn turn = {
+            2 * heads->num_heads, heads->d_k, width, width, tokens->positions, tokens->angles, 0};
+        turn_pairs(&turn, num_tokens, FLOAT32, space->inner, space->inner, stack->threads);
+    }
     store_keys_values(
         heads, num_tokens, space->inner + heads->num_heads * heads->d_k, width,
         table + tokens->first * row_words(heads));

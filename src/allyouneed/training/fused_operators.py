@@ -1,11 +1,12 @@
-"""Attention (equation 1), dropout and the residual connection in training on a CPU, by kernels each way."""
+"""Attention (equation 1), rotary positions, dropout and the residual connection, by kernels each way."""
 
 import ctypes
 import math
+from functools import cache
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -13,6 +14,8 @@ from allyouneed.model.attention import scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout, drop, generator
 from allyouneed.model.layers import add_and_norm
 from allyouneed.model.masks import ImplicitMask, Positions
+from allyouneed.model.position_tables import rotations
+from allyouneed.model.relative_positions import turn_pairs
 from allyouneed.native.gradient_kernels import TYPES, form_of, is_known
 from allyouneed.native.header import structures
 from allyouneed.native.library import library
@@ -71,6 +74,54 @@ class _Softmax(torch.autograd.Function):
             *(ctx.scale, of_scores.data_ptr(), torch.get_num_threads()),
         )
         return of_scores, None, None
+
+
+def turn_pairs_by_kernel(
+    x: Float[Tensor, "batch heads length d_k"],
+    positions: Int[Tensor, "#batch length"],
+    frequencies: Float[Tensor, " pairs"],
+) -> Float[Tensor, "batch heads length d_k"]:
+    """`turn_pairs` by `rotary_frequencies`, by a kernel unless it does not know the type."""
+    if x.dtype not in TYPES:
+        return turn_pairs(x, positions, frequencies)
+    places = positions.expand(x.size(0), -1).contiguous()
+    return _Turn.apply(x, places)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Turn(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, positions: Tensor) -> Tensor:
+        ctx.save_for_backward(positions)
+        return _turned(x, positions, is_back=False)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _turned(gradient, *ctx.saved_tensors, is_back=True), None
+
+
+def _turned(x: Tensor, positions: Tensor, *, is_back: bool) -> Tensor:
+    rows = x.transpose(1, 2)  # (batch, length, heads, d_k)
+    batch, length, heads, d_k = rows.shape
+    stride = rows.stride(1)
+    if rows.stride() != (length * stride, stride, d_k, 1):
+        rows, stride = rows.contiguous(), heads * d_k
+    out = torch.empty((batch, length, heads, d_k), dtype=x.dtype)
+    if out.numel():
+        angles = _angles(d_k, 1 << int(positions.max()).bit_length())
+        turn = structures()["turn"](
+            *(heads, d_k, stride, heads * d_k, positions.data_ptr(), angles.data_ptr(), is_back)
+        )
+        library().turn_pairs(
+            *(ctypes.byref(turn), batch * length, form_of(x.dtype), rows.data_ptr(), out.data_ptr()),
+            torch.get_num_threads(),
+        )
+    return out.transpose(1, 2)
+
+
+@cache
+def _angles(d_k: int, length: int) -> Tensor:
+    return torch.from_numpy(rotations(length, d_k))
 
 
 _LEVELS = 1 << 32

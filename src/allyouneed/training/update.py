@@ -22,6 +22,7 @@ from allyouneed.model.dropout import Dropout, drop
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.model.layers import AddAndNorm, add_and_norm
 from allyouneed.model.masks import pack, sent
+from allyouneed.model.relative_positions import RotaryPositions, turn_pairs
 from allyouneed.native.gradient_kernels import accumulate_
 from allyouneed.native.library import library
 from allyouneed.symbols import PADDING
@@ -30,6 +31,7 @@ from allyouneed.training.fused_operators import (
     add_and_norm_by_kernel,
     attention_by_kernel,
     drop_by_kernel,
+    turn_pairs_by_kernel,
 )
 from allyouneed.training.loss import LossSums, projected_loss
 from allyouneed.training.optimizer import skips_if_told, step_unless
@@ -57,7 +59,7 @@ def seed_of(seed: int, step: int, micro_batch: int) -> int:
 
 
 def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig, *, kernels: bool = True) -> None:
-    """Select the fastest attention, and on a CPU with the C kernels dropout and the post-norm residual.
+    """Select the fastest attention; on a CPU with the C kernels dropout, residual and rotary positions, too.
 
     Without `kernels`, all operators are PyTorch's own, which it can compile.
     """
@@ -72,6 +74,8 @@ def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig, *, kern
             module.combine = add_and_norm_by_kernel if has_kernels else add_and_norm
         elif isinstance(module, Dropout):
             module.drop = drop_by_kernel if has_kernels else drop
+        elif isinstance(module, RotaryPositions):
+            module.turn_pairs = turn_pairs_by_kernel if has_kernels else turn_pairs
 
 
 def shares_micro_batches(config: TrainingConfig, device: torch.device) -> bool:
