@@ -20,10 +20,12 @@ from allyouneed.training.fused_operators import (
     add_and_norm_by_kernel,
     attention_by_kernel,
     drop_by_kernel,
+    short_attention_by_kernel,
     turn_pairs_by_kernel,
 )
 
-LENGTHS = 1, 7, 17, 40
+LENGTHS = 1, 7, 17, 40, 60
+by_kernels = pytest.mark.parametrize("attend", [attention_by_kernel, short_attention_by_kernel])
 
 
 def heads(length: int, width: int, seed: int, dtype: torch.dtype) -> Tensor:
@@ -55,20 +57,24 @@ def masks(length: int) -> list[Tensor | NeighbourhoodMask]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("kind", range(3), ids=["padding", "causal", "neighbourhood"])
-def test_the_kernels_compute_equation_1(kind: int, length: int, dtype: torch.dtype) -> None:
+@by_kernels
+def test_the_kernels_compute_equation_1(
+    attend: AttentionFunction, kind: int, length: int, dtype: torch.dtype
+) -> None:
     require_kernels()
     inputs = [heads(length, width, seed, dtype) for seed, width in enumerate((8, 8, 5))]
     mask = masks(length)[kind]
     exact = [each.detach().double().requires_grad_() for each in inputs]
     expected = attended(scaled_dot_product_attention, exact, mask)
     bound = 2e-6 if dtype == torch.float32 else 0.02
-    for found, right in zip(attended(attention_by_kernel, inputs, mask), expected, strict=True):
+    for found, right in zip(attended(attend, inputs, mask), expected, strict=True):
         assert found.dtype == dtype
         assert (found - right).norm() <= bound * right.norm() + 1e-6
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_masks_and_gradients_may_have_any_layout(dtype: torch.dtype) -> None:
+@by_kernels
+def test_masks_and_gradients_may_have_any_layout(attend: AttentionFunction, dtype: torch.dtype) -> None:
     require_kernels()
     inputs = [heads(16, 8, seed, dtype) for seed in range(3)]
     layouts = (
@@ -78,9 +84,9 @@ def test_masks_and_gradients_may_have_any_layout(dtype: torch.dtype) -> None:
     )
     for mask in layouts:
         found = []
-        for attend in (attention_by_kernel, scaled_dot_product_attention):
+        for each in (attend, scaled_dot_product_attention):
             query, key, value = inputs
-            out = attend(query, key, value, mask)
+            out = each(query, key, value, mask)
             gradient = torch.linspace(-1, 1, out.numel()).view(out.mT.shape).to(dtype).mT
             found.append((out, *torch.autograd.grad(out, inputs, gradient)))
         for by_kernel, plain in zip(*found, strict=True):
@@ -88,12 +94,13 @@ def test_masks_and_gradients_may_have_any_layout(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_any_number_of_threads_gives_the_same_bits(dtype: torch.dtype) -> None:
+@by_kernels
+def test_any_number_of_threads_gives_the_same_bits(attend: AttentionFunction, dtype: torch.dtype) -> None:
     require_kernels()
     inputs, found = [heads(17, 8, seed, dtype) for seed in range(3)], []
     for threads in (1, 2):
         with PYTORCH_THREADS.limited_to(threads):
-            found.append(attended(attention_by_kernel, inputs, masks(17)[0]))
+            found.append(attended(attend, inputs, masks(17)[0]))
     assert all(map(torch.equal, *found))
 
 

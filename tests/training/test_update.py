@@ -17,7 +17,11 @@ from allyouneed.native import gradient_kernels as gradients
 from allyouneed.native.library import library as library_of_kernels
 from allyouneed.training import loss, update
 from allyouneed.training.distributed import Processes
-from allyouneed.training.fused_operators import add_and_norm_by_kernel, attention_by_kernel
+from allyouneed.training.fused_operators import (
+    add_and_norm_by_kernel,
+    attention_by_kernel,
+    short_attention_by_kernel,
+)
 from allyouneed.training.learner import Learner
 from allyouneed.training.loss import label_smoothed_cross_entropy
 from allyouneed.training.trainer import Corpus, schedule_of
@@ -146,12 +150,15 @@ def test_the_form_of_attention_follows_the_precision_and_the_kernels(
 ) -> None:
     model = Transformer(config.model)
     attentions = [module for module in model.modules() if isinstance(module, SelfAttention)]
-    for has_kernels, in_bfloat16 in ((True, attention_by_kernel), (False, scaled_dot_product_attention)):
+    for has_kernels, in_float32, in_bfloat16 in (
+        (True, short_attention_by_kernel, attention_by_kernel),
+        (False, fused_attention, scaled_dot_product_attention),
+    ):
         monkeypatch.setattr(update, "library", lambda has_kernels=has_kernels: has_kernels or None)
         use_fastest_operators(model, TrainingConfig(precision="bfloat16"))
         assert {module.attend for module in attentions} == {in_bfloat16}
         use_fastest_operators(model, TrainingConfig(precision="float32"))
-        assert {module.attend for module in attentions} == {fused_attention}
+        assert {module.attend for module in attentions} == {in_float32}
 
 
 @pytest.mark.parametrize(("precision", "close"), [("float32", 1e-5), ("bfloat16", 0.04)])

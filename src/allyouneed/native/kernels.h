@@ -83,6 +83,12 @@ struct scores {
     float scale;
 };
 
+/* Rows of heads, those of a row contiguous; strides in values. */
+struct headed {
+    float *values;
+    int64_t sentence_stride, row_stride;
+};
+
 /* A map f(x) = out(g(in(x))), where g is attention or an activation, with its norm: LayerNorm(x + f(x)), or
 x + f(LayerNorm(x)) with pre-norm. */
 struct sublayer {
@@ -229,6 +235,19 @@ int softmax_rows(int64_t num_rows, int width, int form, void *logits, float *nor
 
 /* Replaces scores, in float32 or bfloat16, by the weights of attention (3.2.1). Returns 0 if out of memory. */
 int attention_softmax(const struct scores *scores, int form, void *rows, int threads);
+
+/* Equation 1 in each head of float32: writes the weights (sentences, heads, queries, keys), and the values mixed by
+them. Returns 0 if out of memory. */
+int attention_forward(
+    const struct scores *scores, int d_k, int d_v, const struct headed *query, const struct headed *key,
+    const struct headed *value, float *weights, const struct headed *out, int threads);
+
+/* The gradients of query, key and value, from the weights and the gradient of the mixture. Returns 0 if out of
+memory. */
+int attention_backward(
+    const struct scores *scores, int d_k, int d_v, const struct headed *query, const struct headed *key,
+    const struct headed *value, const float *weights, const struct headed *gradient, const struct headed *of_query,
+    const struct headed *of_key, const struct headed *of_value, int threads);
 
 /* The gradient of the scores, from the weights and theirs; all in a form. */
 void attention_softmax_backward(

@@ -106,6 +106,22 @@ INLINE void store_first(float *to, vec v, int64_t count) {
     }
 }
 
+/* The first `count` bytes at `from`, and zeros. */
+INLINE bytes load_first_bytes(const char *from, int64_t count) {
+    bytes lanes = {0};
+    if (count >= LANES)
+        memcpy(&lanes, from, sizeof lanes);
+#if HAS_AVX512
+    else
+        lanes = (bytes)_mm_maskz_loadu_epi8((__mmask16)(count > 0 ? (1u << count) - 1 : 0), from);
+#else
+    else
+        for (int i = 0; i < count; i++)
+            lanes[i] = from[i];
+#endif
+    return lanes;
+}
+
 /* a * b + c, rounded once where the processor can. */
 INLINE vec multiply_add(vec a, vec b, vec c) {
 #if HAS_AVX512

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from allyouneed.model.attention import scaled_dot_product_attention
+from allyouneed.model.attention import fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout, drop, generator
 from allyouneed.model.layers import add_and_norm
 from allyouneed.model.masks import ImplicitMask, Positions
@@ -76,6 +76,79 @@ class _Softmax(torch.autograd.Function):
         return of_scores, None, None
 
 
+def short_attention_by_kernel(
+    query: Float[Tensor, "batch heads query_len d_k"],
+    key: Float[Tensor, "batch heads key_len d_k"],
+    value: Float[Tensor, "batch heads key_len d_v"],
+    mask: Bool[Tensor, "#batch 1 #query_len key_len"] | ImplicitMask,
+    positions: Positions | None = None,
+) -> Float[Tensor, "batch heads query_len d_v"]:
+    """Equation 1 as `fused_attention`; by a kernel of all of it if sentences are short, in float32."""
+    if isinstance(mask, ImplicitMask):
+        return mask.attend(short_attention_by_kernel, query, key, value)
+    if query.dtype != torch.float32 or not 0 < query.size(2) <= _LONGEST or not 0 < key.size(2) <= _LONGEST:
+        return fused_attention(query, key, value, mask, positions)
+    return _Attention.apply(query, key, value, mask)  # type: ignore[no-any-return, no-untyped-call]
+
+
+_LONGEST = 48
+"""Number of tokens up to which the kernel is faster than PyTorch's."""
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        query, key, value = map(_rows, (query, key, value))
+        batch, queries, heads, d_k = query.shape
+        keys, d_v = key.size(1), value.size(-1)
+        mask = mask.expand(batch, 1, queries, keys)
+        mask = mask if mask.stride(-1) == 1 else mask.contiguous()
+        ctx.scores = structures()["scores"](
+            *(
+                batch,
+                heads,
+                queries,
+                keys,
+                mask.stride(0),
+                mask.stride(2),
+                mask.data_ptr(),
+                1 / math.sqrt(d_k),
+            )
+        )
+        weights, out = torch.empty(batch, heads, queries, keys), torch.empty(batch, queries, heads, d_v)
+        done = library().attention_forward(
+            *(ctypes.byref(ctx.scores), d_k, d_v, *map(_headed, (query, key, value))),
+            *(weights.data_ptr(), _headed(out), torch.get_num_threads()),
+        )
+        if not done:
+            raise MemoryError
+        ctx.save_for_backward(query, key, value, weights)
+        return out.transpose(1, 2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        *read, weights = ctx.saved_tensors
+        gradient, found = _rows(gradient), [torch.empty(each.shape) for each in read]
+        done = library().attention_backward(
+            *(ctypes.byref(ctx.scores), read[0].size(-1), read[2].size(-1), *map(_headed, read)),
+            *(weights.data_ptr(), *map(_headed, (gradient, *found)), torch.get_num_threads()),
+        )
+        if not done:
+            raise MemoryError
+        return *(each.transpose(1, 2) for each in found), None
+
+
+def _rows(x: Float[Tensor, "batch heads length width"]) -> Float[Tensor, "batch length heads width"]:
+    """The rows of all heads, those of a row contiguous."""
+    rows = x.transpose(1, 2)
+    return rows if rows.stride()[2:] == (rows.size(-1), 1) else rows.contiguous()
+
+
+def _headed(rows: Float[Tensor, "batch length heads width"]) -> Any:
+    return ctypes.byref(structures()["headed"](rows.data_ptr(), *rows.stride()[:2]))
+
+
 def turn_pairs_by_kernel(
     x: Float[Tensor, "batch heads length d_k"],
     positions: Int[Tensor, "#batch length"],
@@ -101,16 +174,15 @@ class _Turn(torch.autograd.Function):
 
 
 def _turned(x: Tensor, positions: Tensor, *, is_back: bool) -> Tensor:
-    rows = x.transpose(1, 2)  # (batch, length, heads, d_k)
+    rows = _rows(x)
     batch, length, heads, d_k = rows.shape
-    stride = rows.stride(1)
-    if rows.stride() != (length * stride, stride, d_k, 1):
-        rows, stride = rows.contiguous(), heads * d_k
+    if rows.stride(0) != length * rows.stride(1):
+        rows = rows.contiguous()
     out = torch.empty((batch, length, heads, d_k), dtype=x.dtype)
     if out.numel():
         angles = _angles(d_k, 1 << int(positions.max()).bit_length())
         turn = structures()["turn"](
-            *(heads, d_k, stride, heads * d_k, positions.data_ptr(), angles.data_ptr(), is_back)
+            *(heads, d_k, rows.stride(1), heads * d_k, positions.data_ptr(), angles.data_ptr(), is_back)
         )
         library().turn_pairs(
             *(ctypes.byref(turn), batch * length, form_of(x.dtype), rows.data_ptr(), out.data_ptr()),

@@ -31,6 +31,7 @@ from allyouneed.training.fused_operators import (
     add_and_norm_by_kernel,
     attention_by_kernel,
     drop_by_kernel,
+    short_attention_by_kernel,
     turn_pairs_by_kernel,
 )
 from allyouneed.training.loss import LossSums, projected_loss
@@ -65,7 +66,7 @@ def use_fastest_operators(model: EncoderDecoder, config: TrainingConfig, *, kern
     """
     on_cpu = next(model.parameters()).device.type == "cpu"
     has_kernels = kernels and on_cpu and library() is not None  # found, or compiled, before threads need it
-    attend: AttentionFunction = fused_attention
+    attend: AttentionFunction = short_attention_by_kernel if has_kernels else fused_attention
     if on_cpu and config.precision == "bfloat16":
         attend = attention_by_kernel if has_kernels else scaled_dot_product_attention
     model.use_attention(attend)
