@@ -2,6 +2,8 @@
 
 Each variant is the whole step (forward, loss, backward, Adam) of the preset `multi30k_tiny` on random ids,
 17 a sentence. The variants take turns, so that a busy machine slows them all; medians are reported.
+
+    python benchmarks/training_step.py [ROUNDS [FILE]]
 """
 
 import json
@@ -26,6 +28,7 @@ from allyouneed.config.run import Precision
 from allyouneed.data.batch_plans import Batch
 from allyouneed.model.attention import AttentionFunction, fused_attention, scaled_dot_product_attention
 from allyouneed.model.dropout import Dropout
+from allyouneed.model.relative_positions import turn_pairs
 from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.training import loss, update
@@ -36,7 +39,7 @@ from allyouneed.training.update import Gradients
 
 VOCAB_SIZE, SENTENCE_TOKENS, BATCH_TOKENS = 10_000, 17, 4_096
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 8
-RESULTS = Path(__file__).parent / "results" / "training_step.json"
+RESULTS = Path(__file__).parent / "results" / (sys.argv[2] if len(sys.argv) > 2 else "training_step.json")
 
 
 class Step:
@@ -50,9 +53,11 @@ class Step:
         *,
         kernels: bool = True,
         share: str = "micro_batches",
+        positions: str = "sinusoidal",
     ) -> None:
+        sizes = {"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE}
         config = preset("multi30k_tiny").replace(
-            model={"source_vocab_size": VOCAB_SIZE, "target_vocab_size": VOCAB_SIZE},
+            model={**sizes, "positions": positions},
             training={
                 "batch_tokens": BATCH_TOKENS,
                 "micro_batch_tokens": BATCH_TOKENS // micro_batches,
@@ -91,6 +96,12 @@ class Step:
 def _random_batch(rows: int) -> Batch:
     ids = np.random.default_rng(0).integers(5, VOCAB_SIZE, (rows, SENTENCE_TOKENS))
     return Batch(ids, ids, ids, ids.size, np.arange(rows))
+
+
+def turned_by_pytorch() -> Step:
+    """Rotary positions without their kernel."""
+    with patch.object(update, "turn_pairs_by_kernel", turn_pairs):
+        return Step("float32", 4, positions="rotary")
 
 
 @contextmanager
@@ -135,6 +146,9 @@ def main() -> None:
         "plain attention": (Step("bfloat16", 4, scaled_dot_product_attention), nullcontext),
         "PyTorch's fused attention": (Step("bfloat16", 4, fused_attention), nullcontext),
         "float32": (Step("float32", 4), nullcontext),
+        "float32, PyTorch's fused attention": (Step("float32", 4, fused_attention), nullcontext),
+        "float32, rotary": (Step("float32", 4, positions="rotary"), nullcontext),
+        "float32, rotary, turned by PyTorch": (turned_by_pytorch(), nullcontext),
         "float32 without kernels": (Step("float32", 4, kernels=False), no_kernels),
     }
     speeds: dict[str, list[float]] = {name: [] for name in variants}
