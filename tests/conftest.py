@@ -40,7 +40,8 @@ _SHAPED = "tests/inference/test_every_variant.py", "tests/model/", "tests/traini
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs a GPU where there is none; check shapes where tests are of what has them."""
-    jaxtyping.config.update("jaxtyping_disable", not item.nodeid.startswith(_SHAPED))  # it takes half
+    # Checks take half of the time of tests of decoding.
+    jaxtyping.config.update("jaxtyping_disable", not item.nodeid.startswith(_SHAPED))
     if item.get_closest_marker("gpu"):
         import torch
 

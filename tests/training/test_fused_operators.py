@@ -105,12 +105,16 @@ def test_any_number_of_threads_gives_the_same_bits(attend: AttentionFunction, dt
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("positions", [torch.arange(7)[None], torch.tensor([[3, 0, 70, 1, 1, 2, 9]] * 2)])
+@pytest.mark.parametrize(
+    "positions", [torch.arange(7)[None], torch.tensor([[3, 0, 70, 1, 1, 2, 9]] * 2), torch.tensor([[5], [2]])]
+)
 def test_a_kernel_turns_by_positions_and_its_gradients_back(
     positions: torch.Tensor, dtype: torch.dtype
 ) -> None:
     require_kernels()
-    packed, gradient = torch.randn(2, 7, 3 * 24).to(dtype).requires_grad_(), torch.randn(2, 4, 7, 6).to(dtype)
+    length = positions.size(1)
+    packed = torch.randn(2, length, 3 * 24).to(dtype).requires_grad_()
+    gradient = torch.randn(2, 4, length, 6).to(dtype)  # in another layout
     frequencies, found = torch.from_numpy(rotary_frequencies(6)), []
     for turn in (turn_pairs_by_kernel, turn_pairs):
         turned = turn(packed[..., 24:48].unflatten(-1, (4, 6)).transpose(1, 2), positions, frequencies)

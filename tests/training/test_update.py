@@ -12,6 +12,7 @@ from allyouneed.hardware import devices
 from allyouneed.hardware.devices import resolve_precision
 from allyouneed.model.attention import SelfAttention, fused_attention, scaled_dot_product_attention
 from allyouneed.model.layers import AddAndNorm, Combine
+from allyouneed.model.relative_positions import RotaryPositions
 from allyouneed.model.transformer import Transformer
 from allyouneed.native import gradient_kernels as gradients
 from allyouneed.native.library import library as library_of_kernels
@@ -21,6 +22,7 @@ from allyouneed.training.fused_operators import (
     add_and_norm_by_kernel,
     attention_by_kernel,
     short_attention_by_kernel,
+    turn_pairs_by_kernel,
 )
 from allyouneed.training.learner import Learner
 from allyouneed.training.loss import label_smoothed_cross_entropy
@@ -161,17 +163,20 @@ def test_the_form_of_attention_follows_the_precision_and_the_kernels(
         assert {module.attend for module in attentions} == {in_float32}
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 @pytest.mark.parametrize(("precision", "close"), [("float32", 1e-5), ("bfloat16", 0.04)])
 def test_kernels_train_as_pytorch_does(
     corpus: Corpus,
     config: RunConfig,
     monkeypatch: pytest.MonkeyPatch,
+    positions: str,
     precision: Precision,
     close: float,
 ) -> None:
     require_kernels()
     torch.manual_seed(1)
-    model = Transformer(config.model.replace(dropout=0.0)).train()  # the kernels draw other numbers
+    settings = config.model.replace(dropout=0.0, positions=positions)  # the kernels draw other numbers
+    model = Transformer(settings).train()
     found = []
     for library in (lambda: None, library_of_kernels):
         for module in (gradients, loss, update):
@@ -180,6 +185,8 @@ def test_kernels_train_as_pytorch_does(
         seed_generators(1, 1, 1)
         found.append(gradient_of(model, batches(corpus), precision))
     assert combines(model) == {add_and_norm_by_kernel}
+    turns = {module.turn_pairs for module in model.modules() if isinstance(module, RotaryPositions)}
+    assert turns == ({turn_pairs_by_kernel} if positions == "rotary" else set())
     for without, with_kernels in zip(*found, strict=True):
         assert (with_kernels - without).norm() < close * without.norm()
     assert not torch.equal(found[0][0], found[1][0])

@@ -121,9 +121,9 @@ def _differences(config: RunConfig, paper: RunConfig) -> Iterator[Deviation]:
     for group, left_out in _NOT_PART_OF_IT.items():
         passed_over = left_out | same_widths | _unused(config) | {"attention_bias"}
         given, printed = getattr(config, group), getattr(paper, group)
-        for name in (name for name in given.model_dump() if name not in passed_over):
-            value, of_paper = getattr(given, name), getattr(printed, name)
-            if value != of_paper:
+        for name, value in given:
+            of_paper = getattr(printed, name)
+            if name not in passed_over and value != of_paper:
                 setting = f"{group}.{name}"
                 yield Deviation(setting, value, of_paper, _REMARKS.get(setting, ""))
 

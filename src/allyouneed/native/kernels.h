@@ -57,8 +57,6 @@ struct norm {
     float epsilon;
 };
 
-/* Dropout in training: an element stays, times `scale`, if the number of 32 bits drawn for its place is at least
-`bound`; all stay if that is the least number. The key decides what is drawn, in both directions the same. */
 /* Rotary positions (Su et al. 2021) of rows of heads. */
 struct turn {
     int32_t num_heads, d_k;
@@ -68,6 +66,8 @@ struct turn {
     int32_t is_back;            /* whether by the negative angles, as gradients are */
 };
 
+/* Dropout in training: an element stays, times `scale`, if the number of 32 bits drawn for its place is at least
+`bound`; all stay if that is the least number. The key decides what is drawn, in both directions the same. */
 struct dropout {
     int64_t key;
     int32_t bound;

@@ -1,4 +1,4 @@
-"""Attention (equation 1), rotary positions, dropout and the residual connection, by kernels each way."""
+"""Attention, rotary positions, dropout and the residual connection in training on a CPU, by kernels."""
 
 import ctypes
 import math
@@ -122,6 +122,7 @@ class _Attention(torch.autograd.Function):
         )
         if not done:
             raise MemoryError
+        ctx.scores.mask = None  # which `backward` does not read
         ctx.save_for_backward(query, key, value, weights)
         return out.transpose(1, 2)
 
@@ -154,10 +155,10 @@ def turn_pairs_by_kernel(
     positions: Int[Tensor, "#batch length"],
     frequencies: Float[Tensor, " pairs"],
 ) -> Float[Tensor, "batch heads length d_k"]:
-    """`turn_pairs` by `rotary_frequencies`, by a kernel unless it does not know the type."""
+    """`turn_pairs` by a kernel unless it does not know the type; by the frequencies of rotary positions."""
     if x.dtype not in TYPES:
         return turn_pairs(x, positions, frequencies)
-    places = positions.expand(x.size(0), -1).contiguous()
+    places = positions.to(torch.int64).expand(x.size(0), -1).contiguous()
     return _Turn.apply(x, places)  # type: ignore[no-any-return, no-untyped-call]
 
 
@@ -176,13 +177,14 @@ class _Turn(torch.autograd.Function):
 def _turned(x: Tensor, positions: Tensor, *, is_back: bool) -> Tensor:
     rows = _rows(x)
     batch, length, heads, d_k = rows.shape
-    if rows.stride(0) != length * rows.stride(1):
-        rows = rows.contiguous()
+    stride = rows.stride(1)
+    if rows.stride(0) != length * stride:
+        rows, stride = rows.contiguous(), heads * d_k
     out = torch.empty((batch, length, heads, d_k), dtype=x.dtype)
     if out.numel():
         angles = _angles(d_k, 1 << int(positions.max()).bit_length())
         turn = structures()["turn"](
-            *(heads, d_k, rows.stride(1), heads * d_k, positions.data_ptr(), angles.data_ptr(), is_back)
+            *(heads, d_k, stride, heads * d_k, positions.data_ptr(), angles.data_ptr(), is_back)
         )
         library().turn_pairs(
             *(ctypes.byref(turn), batch * length, form_of(x.dtype), rows.data_ptr(), out.data_ptr()),

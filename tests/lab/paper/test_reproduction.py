@@ -486,7 +486,6 @@ def test_an_experiment_trains_its_rows(name: str, toy_data: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.slow
 def test_blocks_are_trained_on_top_of_other_rows_and_give_what_greedy_search_does(
     toy_data: Path, tmp_path: Path
 ) -> None:

@@ -183,7 +183,7 @@ def _chosen(
     if length.budget is not None:
         has_model = (options.preset, options.config, continuation.init_from) != (None, None, None)
         if not has_model and continuation.replay is not None:
-            raise UsageError("--replay: is for a model to continue; give --init-from, too, or a preset")
+            raise UsageError("--replay: is for a model to continue; give --init-from, or a --preset")
         chosen = [*options.settings(), *settings]
         return Budget(length.budget, given if has_model else None, chosen, **vars(monolingual))
     sets_warm_up = options.config or any("warmup_steps" in each for each in options.set_ or ())

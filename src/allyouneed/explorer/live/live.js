@@ -22,7 +22,8 @@ function contentsOf(seen, texts, alignmentLayer) {
   };
   return {
     sequences: Object.fromEntries(Object.entries(texts).map(([name, pair]) => [name, sequence(pair)])),
-    kinds: Object.fromEntries(Object.entries(kinds).filter(([name]) => name in seen).map(packed)), alignment: [], alignment_layer: alignmentLayer,
+    kinds: Object.fromEntries(Object.entries(kinds).filter(([name]) => name in seen).map(packed)),
+    alignment: [], alignment_layer: alignmentLayer,
   };
 }
 

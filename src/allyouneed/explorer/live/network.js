@@ -4,6 +4,8 @@ import { layerNorm, linear, logSoftmax, plus } from "./tensors.js";
 
 const START = 1, END = 2;
 
+const wave = (isCosine, angle) => (isCosine ? Math.cos(angle) : Math.sin(angle));
+
 /** The position encodings that are added to embeddings, by name: component i of a position. */
 const ENCODINGS = {
   /** `PE(pos, 2i) = sin(pos / 10000^(2i / d_model))`, and the cosine at 2i + 1 (3.5). */
@@ -14,8 +16,6 @@ const ENCODINGS = {
     return wave(i >= half, place / 10000 ** ((i % half) / Math.max(1, half - 1)));
   },
 };
-const wave = (isCosine, angle) => (isCosine ? Math.cos(angle) : Math.sin(angle));
-
 /** Rotary positions: each pair of components, turned by the angle `place / 10000^(2i / d_k)`. */
 function turned(x, place, d_k) {
   return x.map((value, i) => {
@@ -90,7 +90,7 @@ export class Network {
     return { key: packed.subarray(0, behind), value: packed.subarray(behind) };
   }
 
-  /** The same for self-attention, with queries; rotary positions turn these and the keys. */
+  /** Cut a packed projection of self-attention into queries, keys and values; rotary positions turn the first two. */
   cutOwn(packed, place) {
     const behind = this.num_heads * this.d_k, { key, value } = this.cut(packed.subarray(behind));
     const turn = (x) => (this.positions === "rotary" ? turned(x, place, this.d_k) : x);
