@@ -54,6 +54,8 @@ def translated(document: str, target: str, pairs: str | None) -> str:
         ("see <img> (dogs)", "(Hunde) sehen", "0-3 1-0 2-1 3-2", "<img> (Hunde) sehen"),
         ("cat of <img> <a></a>, b", "Katze, b", "0-0 2-1 3-2", "Katze <img> <a></a>, b"),
         ("a <code>b</code> c", "C B A", "0-2 1-1 2-0", "C <code>b</code> A"),
+        ("see {name} <b>now</b>", "jetzt {name} sehen", "0-4 4-1", "jetzt <b>{name}</b> sehen"),
+        ("<b>at</b> http://a.de/b", "http://a.de/b an", "0-2 1-0", "<b>http://a.de/b</b> an"),
         ("<b>whole</b>", "eins zwei", None, "<b>eins zwei</b>"),
         ("<b>a</b> b", "A B", None, "<b>A</b> B"),
         ("<b>a</b> b", "", None, "<b></b>"),

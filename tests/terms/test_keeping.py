@@ -12,6 +12,7 @@ from tests.terms.ui_strings import ui_strings
 from allyouneed.cli.request_lines import JsonLines, LineRequest
 from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import Line
+from allyouneed.data.spans import Spans
 from allyouneed.errors import DataError, UsageError
 from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest
@@ -19,7 +20,6 @@ from allyouneed.tasks.translation.outputs import KeptPart, Translation
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary
 from allyouneed.terms.keeping import Attempt, Attempts, KeepingTranslator, Kept, Outcome, next_step
-from allyouneed.terms.spans import Spans
 from allyouneed.terms.translation_memory import TranslationMemory
 
 SENTENCES = ["sun moon", "bird sees fish", "wolf bear", "the moon. the sun! a bird?"]

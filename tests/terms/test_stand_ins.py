@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.terms.ui_strings import ui_strings
 
-from allyouneed.terms.spans import Spans
+from allyouneed.data.spans import Spans
 from allyouneed.terms.stand_ins import POOLS, Masked, word_pairs
 
 UI_STRINGS = ui_strings()

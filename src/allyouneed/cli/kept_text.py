@@ -44,7 +44,7 @@ class KeptText:
         """A function that returns a text without the spans that are kept."""
         if not (self.keep or self.keep_patterns):
             return str
-        from allyouneed.terms.spans import KINDS, Spans
+        from allyouneed.data.spans import KINDS, Spans
 
         return Spans(self.keep_patterns, KINDS if self.keep else {}).without
 

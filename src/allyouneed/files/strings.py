@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
+from allyouneed.data.spans import KINDS, Spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
 from allyouneed.files.translating import (
@@ -21,7 +22,6 @@ from allyouneed.markup.dialect import HTML
 from allyouneed.markup.document import Document
 from allyouneed.markup.marks import MarkedText
 from allyouneed.markup.paragraph import Content, Paragraph
-from allyouneed.terms.spans import KINDS, Spans
 
 _QUOTED: Final = r'"(?:[^"\\\n]|\\.)*+"'
 _LINES: Final = rf"{_QUOTED}(?:[ \t]*\r?\n[ \t]*{_QUOTED})*+"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from allyouneed.data.spans import KINDS, Spans
 from allyouneed.data.words import Span, split_words
 
 Links = Sequence[tuple[int, int, int, int]]
@@ -102,13 +103,23 @@ def composed(first: Links, second: Links) -> Links:
     ]
 
 
+_WHOLE: Final = Spans(kinds={kind: KINDS[kind] for kind in KINDS if kind not in ("amount", "emoji")})
+"""Finds what no mark may divide, such as placeholders and addresses."""
+
+
 def _words(text: str) -> list[Span]:
-    """The words of a text, and each other sign."""
-    found: list[Span] = []
-    for begin, end in split_words(text):
-        is_word = any(map(str.isalnum, text[begin:end]))
-        found += [(begin, end)] if is_word else [(place, place + 1) for place in range(begin, end)]
-    return found
+    """The words of a text, each span of `_WHOLE` as one, and each other sign."""
+    found: list[Span] = [(span.begin, span.end) for span in _WHOLE.find(text)]
+    ends, begins = [0, *(end for _, end in found)], [*(begin for begin, _ in found), len(text)]
+    for first, last in zip(ends, begins, strict=True):
+        for begin, end in split_words(text[first:last]):
+            word = first + begin, first + end
+            found += [word] if _is_word(text, *word) else [(place, place + 1) for place in range(*word)]
+    return sorted(found)
+
+
+def _is_word(text: str, begin: int, end: int) -> bool:
+    return any(map(str.isalnum, text[begin:end]))
 
 
 def _in_order(of: Sequence[Span], translated: Sequence[Span]) -> Iterator[tuple[int, int, int, int]]:
@@ -123,7 +134,7 @@ class _Places:
 
     def __init__(self, text: str, translation: str, links: Links | None) -> None:
         self._text, self.words = text, _words(translation)
-        self._signs = ["" if translation[begin].isalnum() else translation[begin] for begin, _ in self.words]
+        self._signs = ["" if _is_word(translation, *word) else translation[word[0]] for word in self.words]
         """Sign of each word, empty for a word of letters or digits."""
         self._of_text = _words(text)
         ends = [end for _, end in self.words]

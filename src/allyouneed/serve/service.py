@@ -14,6 +14,7 @@ from allyouneed.data.frame_format import frames_in
 from allyouneed.data.language_names import language_name
 from allyouneed.data.languages import Detector
 from allyouneed.data.prose import not_prose_in
+from allyouneed.data.spans import Spans
 from allyouneed.data.vectors import Vectors
 from allyouneed.explorer.page import pack_weights
 from allyouneed.inference.scheduler import Scheduler
@@ -42,7 +43,6 @@ from allyouneed.tasks.requests import TranslateOptions
 from allyouneed.tasks.translation.outputs import Segment, TranslatedText, Translation
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.keeping import Attempt, KeepingTranslator, Kept, next_step
-from allyouneed.terms.spans import Spans
 
 Result = TypeVar("Result")
 WhenQueued = Callable[[], object]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Self
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.sentences import sentence_spans
+from allyouneed.data.spans import KINDS, Span, Spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
 from allyouneed.language_codes import distance
@@ -28,7 +29,6 @@ from allyouneed.tasks.translation.text_encoder import NO_LANGUAGE
 from allyouneed.tasks.translation.translator import Translator
 from allyouneed.terms.glossary import Glossary, Term
 from allyouneed.terms.marked_pairs import PLACEHOLDERS, annotated, has_annotation, without_annotations
-from allyouneed.terms.spans import KINDS, Span, Spans
 from allyouneed.terms.stand_ins import POOLS, Masked, word_pairs
 from allyouneed.terms.translation_memory import TranslationMemory
 
@@ -298,7 +298,7 @@ class KeepingTranslator:
 
         Args:
             translator: The translator; without a shortlist.
-            keep: Whether to keep every kind of span that `terms.spans` knows.
+            keep: Whether to keep every kind of span that `data.spans` knows.
             keep_patterns: Regular expressions of further spans.
             glossary: File of terms; see `Glossary.read`.
             memory: Translation memory, a TMX file.

@@ -15,6 +15,7 @@ from typing import Final
 
 from allyouneed.config.run import DataConfig
 from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, Reader, clean_pairs
+from allyouneed.data.spans import Spans
 from allyouneed.data.word_translations import WordTranslations
 from allyouneed.data.words import Span
 from allyouneed.errors import UsageError
@@ -23,7 +24,6 @@ from allyouneed.markup.marks import Links
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.task import Units
 from allyouneed.terms.glossary import Term
-from allyouneed.terms.spans import Spans
 
 PLACEHOLDERS: Final = ("◰", "◱", "◲", "◳", "◴", "◵", "◶", "◷")
 """Symbols that stand for spans; a single sign each, which hardly any text has."""

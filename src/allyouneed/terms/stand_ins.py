@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import Final
 
+from allyouneed.data.spans import Span, at_edges
 from allyouneed.data.words import Span as Range
 from allyouneed.markup.marks import Links
 from allyouneed.terms.glossary import Term
-from allyouneed.terms.spans import Span, at_edges
 
 POOLS: Final[Sequence[Sequence[str]]] = (
     ("Boston", "Anna", "Berlin", "Peter", "Madrid", "Maria", "London", "Martin", "Lisa", "Paris", "Thomas"),

@@ -3,8 +3,8 @@
 import pytest
 from tests.terms.ui_strings import ui_strings
 
+from allyouneed.data.spans import Spans, at_edges
 from allyouneed.errors import UsageError
-from allyouneed.terms.spans import Spans, at_edges
 
 
 def found(text: str, *patterns: str) -> list[str]:
