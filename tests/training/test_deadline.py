@@ -43,6 +43,12 @@ def test_a_machine_that_becomes_three_times_slower_half_way_ends_in_time() -> No
     assert 0.9 * PLANNED < seconds <= PLANNED
 
 
+def test_a_machine_that_becomes_slower_step_by_step_ends_in_time() -> None:
+    training, seconds = simulate(lambda step: 1.1 * PACE if step <= 4_400 else 1.25 * PACE)
+    assert training.moved_end == (4_840, 8_800)
+    assert 0.9 * PLANNED < seconds <= PLANNED
+
+
 def test_a_machine_that_is_slower_from_the_start_ends_in_time() -> None:
     training, seconds = simulate(lambda step: 2 * PACE)
     assert training.moved_end == (440, 8_800)

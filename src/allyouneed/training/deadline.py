@@ -12,6 +12,9 @@ LEAST_TO_SEARCH = 600.0
 """Seconds of a budget from which on it has time to choose a length penalty."""
 _EARLIEST, _LATEST, _MOVED = 0.75, 0.98, 0.96
 """Shares of a budget between which the last update must be made, and where a moved end lies."""
+_PATIENCE = 0.12
+"""Share of a budget by which a run may be late before its first update, as its machine may become faster or
+slower still, and an end is moved only once; it shrinks with the updates that are left."""
 _WORTH = 1.05
 """Least factor by which a run is made longer."""
 
@@ -41,7 +44,8 @@ class Deadline:
         paces = [(end - begin) / (n - m) for (m, begin), (n, end) in pairwise(self._seen)]
         planned, updates = training.planned_seconds, training.num_steps - step
         left = max(0.0, _MOVED * planned - seconds)
-        if seconds + min(paces) * updates > _LATEST * planned:
+        latest = _LATEST + _PATIENCE * updates / training.num_steps
+        if seconds + min(paces) * updates > latest * planned:
             return min(training.num_steps, step + max(1, int(left / min(paces))))
         longer = min(step + int(left / max(paces)), most_steps)
         if seconds + max(paces) * updates < _EARLIEST * planned and longer > _WORTH * training.num_steps:
