@@ -36,6 +36,7 @@ void add_norm(
     }
 }
 
+/* The two components of each pair in the other order. */
 INLINE vec swapped(vec pairs) {
     typedef uint64_t two __attribute__((vector_size(4 * LANES)));
     two both = (two)pairs;

@@ -48,11 +48,8 @@ class _Softmax(torch.autograd.Function):
     def forward(ctx: Any, scores: Tensor, mask: Tensor, scale: float) -> Tensor:
         assert is_known(scores)
         batch, heads, queries, keys = scores.shape
-        mask = mask.expand(batch, 1, queries, keys)
-        mask = mask if mask.stride(-1) == 1 else mask.contiguous()
-        fields = structures()["scores"](
-            *(batch, heads, queries, keys, mask.stride(0), mask.stride(2), mask.data_ptr(), scale)
-        )
+        mask = _opened(mask, batch, queries, keys)
+        fields = _scores(heads, mask, scale)
         ctx.form, ctx.scale = form_of(scores.dtype), scale
         done = library().attention_softmax(
             ctypes.byref(fields), ctx.form, scores.data_ptr(), torch.get_num_threads()
@@ -101,20 +98,8 @@ class _Attention(torch.autograd.Function):
         query, key, value = map(_rows, (query, key, value))
         batch, queries, heads, d_k = query.shape
         keys, d_v = key.size(1), value.size(-1)
-        mask = mask.expand(batch, 1, queries, keys)
-        mask = mask if mask.stride(-1) == 1 else mask.contiguous()
-        ctx.scores = structures()["scores"](
-            *(
-                batch,
-                heads,
-                queries,
-                keys,
-                mask.stride(0),
-                mask.stride(2),
-                mask.data_ptr(),
-                1 / math.sqrt(d_k),
-            )
-        )
+        mask = _opened(mask, batch, queries, keys)
+        ctx.scores = _scores(heads, mask, 1 / math.sqrt(d_k))
         weights, out = torch.empty(batch, heads, queries, keys), torch.empty(batch, queries, heads, d_v)
         done = library().attention_forward(
             *(ctypes.byref(ctx.scores), d_k, d_v, *map(_headed, (query, key, value))),
@@ -138,6 +123,19 @@ class _Attention(torch.autograd.Function):
         if not done:
             raise MemoryError
         return *(each.transpose(1, 2) for each in found), None
+
+
+def _opened(mask: Tensor, batch: int, queries: int, keys: int) -> Bool[Tensor, "batch 1 queries keys"]:
+    """The mask of all queries and keys, those of a query side by side."""
+    mask = mask.expand(batch, 1, queries, keys)
+    return mask if mask.stride(-1) == 1 else mask.contiguous()
+
+
+def _scores(heads: int, mask: Bool[Tensor, "batch 1 queries keys"], scale: float) -> ctypes.Structure:
+    """The kernels' scores; holds the place of the mask, which has to stay."""
+    batch, _, queries, keys = mask.shape
+    strides = mask.stride(0), mask.stride(2)
+    return structures()["scores"](batch, heads, queries, keys, *strides, mask.data_ptr(), scale)
 
 
 def _rows(x: Float[Tensor, "batch heads length width"]) -> Float[Tensor, "batch length heads width"]:
