@@ -134,6 +134,7 @@ def test_the_attention_shown_is_that_of_the_model(kind: str, toy_model: Path, op
     text = SENTENCES[7]
     page = open_page(toy_model, text, f"#kind={kind}&view=matrix&layer=1&heads=2&pieces=yes")
     page.get_by_text("As a table").click()
+    page.locator("table").wait_for()
     rows = page.locator("table tbody tr").all()
     cells = [[float(cell) for cell in row.locator("td").all_text_contents()] for row in rows]
     expected = getattr(load_translator(toy_model).attention(text).weights, kind)[0, 1]

@@ -69,7 +69,7 @@ export async function live(root, contents) {
     if (temperature.read() > 0) return drawOutput(network, ids, search, temperature.read());
     return beamSearch(network, ids, search);
   }
-  let remove = () => {};
+  let remove = () => {}, newest = 0;
   async function show() {
     const line = text.value.replace(/[\n\r]/g, " ");
     const isText = /[^\P{L}ªº]/u.test(line), ids = source.encode(line);
@@ -91,7 +91,9 @@ export async function live(root, contents) {
   }
   function translate() {
     root.setAttribute("aria-busy", "true");
-    setTimeout(() => show().finally(() => root.removeAttribute("aria-busy")), 20); // the browser paints first
+    const number = ++newest, isNewest = () => number === newest;
+    const done = () => isNewest() && root.removeAttribute("aria-busy");
+    setTimeout(() => isNewest() && show().finally(done), 20); // the browser paints first
   }
   text.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey) return;
