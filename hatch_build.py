@@ -1,7 +1,8 @@
 """Puts ready-made C kernels into a wheel for this machine's platform: `make wheel`.
 
 Off unless `HATCH_BUILD_HOOK_ENABLE_CUSTOM=true`, so that no other build or installation needs a compiler.
-With `ALLYOUNEED_WHEEL_MACHINE=aarch64` they are for another architecture, by its cross compiler.
+With `ALLYOUNEED_WHEEL_MACHINE=aarch64` they are for another architecture, by its cross compiler; with `arm64`
+for Apple's Macs, by the package `ziglang`.
 """
 
 import os
@@ -17,6 +18,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+MAC = "arm64"
+"""Architecture of Apple's Macs, as they name it; Linux names it aarch64."""
+_FOR_MAC, _OLDEST_MAC = ("-target", "aarch64-macos.11.0"), "macosx_11_0"
+
 
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
     """Compiles the kernels for every instruction set of an architecture."""
@@ -29,25 +34,32 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         from allyouneed.native import compiler, isa
 
         machine = os.environ.get("ALLYOUNEED_WHEEL_MACHINE") or platform.machine()
-        gcc = gcc_for(machine)
-        if sys.platform != "linux" or shutil.which(gcc) is None:
-            raise RuntimeError(f"a wheel with ready-made kernels for {machine} is built on Linux, with {gcc}")
+        command = compiler.find("zig") if machine == MAC else [gcc_for(machine)]
+        if sys.platform != "linux" or not command or shutil.which(command[0]) is None:
+            wanted = "the package ziglang" if machine == MAC else gcc_for(machine)
+            raise RuntimeError(
+                f"a wheel with ready-made kernels for {machine} is built on Linux, with {wanted}"
+            )
         self.folder = tempfile.TemporaryDirectory()
         libraries = {
             Path(self.folder.name) / compiler.library_name(instructions): instructions.options
             for instructions in isa.ISAS
             if not instructions.machines or machine in instructions.machines
         }
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda path: compile_library(gcc, path, libraries[path]), libraries))
-        command = [gcc, f"-print-file-name={compiler.OPENMP}"]
-        openmp = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
-        for path in (*libraries, openmp):
-            build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
-        # libgomp may need a newer glibc; without it, the system's is loaded, or the kernels are compiled.
-        major, minor = max(map(glibc_needed, libraries))
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-manylinux_{major}_{minor}_{machine}"
+        if machine == MAC:
+            for path, options in libraries.items():
+                compiler.compile_library("zig", [*command, *_FOR_MAC, *options], path)
+            files, system = [*libraries], _OLDEST_MAC
+        else:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda path: compile_library(*command, path, libraries[path]), libraries))
+            files = [*libraries, openmp_of(*command)]
+            # libgomp may need a newer glibc; without it, the system's is loaded, or the kernels are compiled.
+            system = "manylinux_{}_{}".format(*max(map(glibc_needed, libraries)))
+        build_data["tag"] = f"py3-none-{system}_{machine}"
+        for path in files:
+            build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         """Delete what was compiled."""
@@ -72,6 +84,14 @@ def compile_library(gcc: str, path: Path, options: tuple[str, ...]) -> None:
         subprocess.run([gcc, *FLAGS, "-fPIC", *options, "-fopenmp", "-c", *sources], cwd=objects, check=True)
         parts = sorted(Path(objects).iterdir())
         subprocess.run([gcc, "-shared", "-s", "-o", path, *parts, "-lm"], check=True)
+
+
+def openmp_of(gcc: str) -> Path:
+    """The OpenMP library of a compiler."""
+    from allyouneed.native.compiler import OPENMP
+
+    command = [gcc, f"-print-file-name={OPENMP}"]
+    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
 def glibc_needed(library: Path) -> tuple[int, int]:

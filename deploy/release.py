@@ -1,10 +1,12 @@
 """Builds the files of a release from the last commit, twice, and compares them byte for byte: `make release`.
 
 Then DIST has a pure wheel, a wheel with ready-made kernels for each architecture whose compiler is installed
-(Debian's `gcc`, `gcc-aarch64-linux-gnu`), the sources, a bill of materials (CycloneDX), and SHA256SUMS.
+(Debian's `gcc`, `gcc-aarch64-linux-gnu`; for Apple's Macs the package `ziglang`), the sources, a bill of
+materials (CycloneDX), and SHA256SUMS.
 """
 
 import hashlib
+import importlib.util
 import io
 import json
 import os
@@ -25,7 +27,7 @@ from typing import Any
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[1]
-MACHINES = ("x86_64", "aarch64")
+MACHINES = ("x86_64", "aarch64", "arm64")
 BILL, SUMS = "bom.cdx.json", "SHA256SUMS"
 _BUNDLED = re.compile(r"libgomp\.so")
 
@@ -84,15 +86,17 @@ def build(folder: Path, sources: Path) -> dict[str, str]:
     hatchling("sdist")
     hatchling("wheel")
     for machine in MACHINES:
-        if _compiler(machine) is None:
+        if not _has_compiler(machine):
             print(f"no compiler for {machine}: its wheel is left out", file=sys.stderr)
             continue
         hatchling("wheel", HATCH_BUILD_HOOK_ENABLE_CUSTOM="true", ALLYOUNEED_WHEEL_MACHINE=machine)
     return {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
 
 
-def _compiler(machine: str) -> str | None:
-    return shutil.which("gcc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc")
+def _has_compiler(machine: str) -> bool:
+    if machine == "arm64":  # of Apple's Macs
+        return importlib.util.find_spec("ziglang") is not None
+    return shutil.which("gcc" if machine == platform.machine() else f"{machine}-linux-gnu-gcc") is not None
 
 
 def _hatchling(folder: Path, sources: Path, target: str, **environment: str) -> None:

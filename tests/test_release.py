@@ -106,10 +106,16 @@ def test_a_release_has_wheels_for_each_compiler_and_true_sums(tmp_path: Path) ->
         f"allyouneed-{__version__}.tar.gz",
         f"allyouneed-{__version__}.bom.cdx.json",
     }
-    machines = {62: "x86_64", 183: "aarch64"}  # e_machine of ELF
-    for wheel in dist.glob("*manylinux*.whl"):
+    machines = {
+        62: "x86_64",
+        183: "aarch64",
+        12: "arm64",
+    }  # e_machine of ELF; the low half of Mach-O's cputype
+    for wheel in dist.glob("*_*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             libraries = [archive.read(name) for name in archive.namelist() if ".so" in name]
         assert libraries
         for library in libraries:
-            assert wheel.name.endswith(f"_{machines[int.from_bytes(library[18:20], 'little')]}.whl")
+            place = 18 if library.startswith(b"\x7fELF") else 4
+            machine = int.from_bytes(library[place : place + 2], "little")
+            assert wheel.name.endswith(f"_{machines[machine]}.whl")

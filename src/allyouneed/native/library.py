@@ -124,7 +124,7 @@ def _ready_made(instructions: isa.InstructionSet) -> Found | None:
         with contextlib.suppress(OSError, AttributeError):
             if openmp is not None:
                 ctypes.CDLL(openmp, ctypes.RTLD_GLOBAL)
-            return Found(_open(path), "ready-made")
+            return _opened(path, "ready-made")
     return None
 
 
@@ -136,7 +136,7 @@ def _cached_or_compiled(instructions: isa.InstructionSet) -> Found | _Failure:
         kept = None if cache is None else cache / f"{compiler}-{name}"
         if kept is not None and is_ours(kept):
             with contextlib.suppress(OSError, AttributeError):  # damaged: compile it again
-                return _opened(kept, compiler)
+                return _opened(kept, f"compiled by {compiler}")
         command = find(compiler)
         if command is None:
             continue
@@ -168,7 +168,7 @@ def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found
     with tempfile.TemporaryDirectory(dir=kept and kept.parent) as folder:
         made = Path(folder) / "kernels.so"
         compile_library(compiler, command, made)
-        result = _opened(made, compiler)
+        result = _opened(made, f"compiled by {compiler}")
         if kept is not None:
             made.chmod(0o700)
             with made.open("rb") as file:
@@ -182,9 +182,9 @@ def _compiled(compiler: str, command: Sequence[str], kept: Path | None) -> Found
     return result
 
 
-def _opened(path: Path, compiler: str) -> Found:
+def _opened(path: Path, origin: str) -> Found:
     parallel = any(call in path.read_bytes() for call in _OPENMP)
-    return Found(_open(path), f"compiled by {compiler}{'' if parallel else ', one thread per product'}")
+    return Found(_open(path), origin if parallel else f"{origin}, one thread per product")
 
 
 def _open(path: Path) -> Any:
