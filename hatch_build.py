@@ -49,7 +49,8 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["pure_python"] = False
         if machine == MAC:
             for path, options in libraries.items():
-                compiler.compile_library("zig", [*command, *_FOR_MAC, *options], path)
+                named = f"-Wl,-install_name,{path.name}"  # not the path, which differs from build to build
+                compiler.compile_library("zig", [*command, *_FOR_MAC, named, *options], path)
             files, system = [*libraries], _OLDEST_MAC
         else:
             with ThreadPoolExecutor() as pool:
