@@ -50,7 +50,9 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         if machine == MAC:
             for path, options in libraries.items():
                 named = f"-Wl,-install_name,{path.name}"  # not the path, which differs from build to build
-                compiler.compile_library("zig", [*command, *_FOR_MAC, named, *options], path)
+                compiler.compile_library(
+                    "zig", [*command, *_FOR_MAC, named, *options], path, patience=1_800.0
+                )
             files, system = [*libraries], _OLDEST_MAC
         else:
             with ThreadPoolExecutor() as pool:

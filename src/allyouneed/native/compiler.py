@@ -24,7 +24,6 @@ COMPILERS = "cc", "gcc", "clang", "zig"
 """Names of the compilers, in order of preference."""
 
 _SHARED = "-shared", "-fPIC"
-_SECONDS = 120
 _SPELLINGS_OF_ZIG = {"-march=armv8.2-a+dotprod": "-mcpu=generic+dotprod"}  # it knows processors only
 
 
@@ -54,13 +53,14 @@ def _find_zig() -> list[str] | None:
     return [str(Path(package.origin).parent / "zig"), "cc", "-mcpu=baseline", "-g0"]
 
 
-def compile_library(compiler: str, command: Sequence[str], path: Path) -> None:
+def compile_library(compiler: str, command: Sequence[str], path: Path, *, patience: float = 120.0) -> None:
     """Compile the kernels into one file, with OpenMP if the compiler has it.
 
     Args:
         compiler: Name of the compiler.
         command: The command that runs it, with the options of the instruction set.
         path: The library to write, in a temporary folder, which is also zig's cache.
+        patience: Seconds after which the compiler is stopped.
 
     Raises:
         RuntimeError: The compiler failed.
@@ -80,7 +80,7 @@ def compile_library(compiler: str, command: Sequence[str], path: Path) -> None:
                 capture_output=True,
                 text=True,
                 errors="replace",  # a compiler may speak another encoding
-                timeout=_SECONDS,
+                timeout=patience,
                 check=False,
                 env=environment,
             )
