@@ -12,11 +12,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import UsageError
 from allyouneed.interop import bergamot, to_marian
+from allyouneed.interop.marian_files import read_yaml
 from allyouneed.interop.parity import Agreement
 from allyouneed.model.transformer import Transformer
 from allyouneed.storage.checkpoint import Checkpoint
@@ -83,7 +82,7 @@ def write(
     for name in _ENGINE:
         shutil.copyfile(worker / name, directory / "engine" / name)
     _write_page(directory)
-    settings = yaml.safe_load((into / "config.yml").read_bytes())
+    settings = read_yaml(into / "config.yml")
     parts = {
         part: [name for name in dict.fromkeys(settings.get(key, ())) if isinstance(name, str)]
         for part, key in _PARTS.items()

@@ -28,7 +28,7 @@ def top_log_probs(
     normalisers: Float32[np.ndarray, " *rows"] | None = None,
     cannot_end: Bool[np.ndarray, " *rows"] | None = None,
 ) -> tuple[Float32[np.ndarray, "*rows k"], Int64[np.ndarray, "*rows k"]]:
-    """The k most probable tokens of each row, as in `selection.top_log_probs`.
+    """The k most probable tokens of each row, the likeliest first, and their log-probabilities.
 
     Args:
         logits: Contiguous logits.

@@ -21,13 +21,22 @@ from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.data.sentences import Divided, TextPart
 from allyouneed.data.tokenizer import SMALLEST_VOCABULARY, Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
+from allyouneed.inference.scheduler import Scheduler
+from allyouneed.inference.search_plan import Batching
 from allyouneed.model.architectures import build_model
 from allyouneed.model.encoder_decoder import EncoderDecoder
 from allyouneed.native.library import available
 from allyouneed.runs.loading import load_translator, model_of
 from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 from allyouneed.symbols import CONTROL_SYMBOLS, END, START, UNKNOWN
-from allyouneed.tasks.requests import Answer, Failure, TranslateOptions, TranslationRequest, results
+from allyouneed.tasks.requests import (
+    Answer,
+    Failure,
+    RequiredTerm,
+    TranslateOptions,
+    TranslationRequest,
+    results,
+)
 from allyouneed.tasks.translation.outputs import (
     TranslatedPart,
     Translation,
@@ -457,6 +466,13 @@ def test_learned_positions_bound_the_length_of_a_text(tmp_path: Path) -> None:
         with pytest.raises(DataError, match="has 12 tokens, more than the maximum of 11"):
             ask()
     assert translator.translate([too_long]) == [joined(translator.translate([longest, "x"]))]
+    with translator.engine.ready(), Scheduler(Batching()) as scheduler:
+        with pytest.raises(DataError, match="has 12 tokens, more than the maximum of 11"):
+            translator.submit(scheduler, "x", prefix=[5] * num_positions)
+        term = RequiredTerm("x", ("z",), too_long)  # stands where there is no room
+        future = translator.submit(scheduler, "x", required=[term], beam_size=2)
+        scheduler.work_off()
+    assert "z" in future.result().translations[0].text
 
 
 def test_samples_are_drawn_for_a_seed_whatever_is_translated_beside(

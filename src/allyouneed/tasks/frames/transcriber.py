@@ -16,7 +16,7 @@ from allyouneed.config.run import (
     SearchConfig,
     SearchSettings,
 )
-from allyouneed.config.settings import Batch, Config, Workers, takes
+from allyouneed.config.settings import Batch, Config, Workers, require_counts, takes
 from allyouneed.data.frame_format import FrameFormat
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vectors import Vectors
@@ -143,6 +143,7 @@ class Transcriber:
         length_normalization: LengthNormalization | None = None,
     ) -> Iterator[Answer[PairScore] | Failure]:
         """The log-probability of each target given its source, the path of a file; see `Translator`."""
+        require_counts(workers=workers)
         given = {"length_penalty": length_penalty, "length_normalization": length_normalization}
         search = combined_search({name: v for name, v in given.items() if v is not None}, self.config.search)
         encode = partial(encode_pair, self.encode, self._tokenizer.encode)

@@ -20,7 +20,7 @@ _NUM_COMBINATIONS = 8
 
 
 class TreeConstraint:
-    """Restricts the symbols of a `TreeVocabulary` to a single tree; implements `restrictions.Constraint`.
+    """Restricts the symbols of a `TreeVocabulary` to a single tree; implements `selection.Constraint`.
 
     A constituent may open only while a word is left for it, and tokens for everything still required: one per
     word left, one per constituent to close, and the end symbol. So every output can be completed.

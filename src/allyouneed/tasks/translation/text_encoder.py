@@ -127,11 +127,11 @@ class TextEncoder:
     ) -> list[Source]:
         """The parts of a text to search: the first with the prefix of its translation, each with its terms.
 
-        A term that is in no part is not required.
+        A term that is in no part is not required. Raises DataError if the prefix is too long.
         """
         sources, left, encode = list[Source](), [*required], self.target_tokenizer.encode
         for number, part in enumerate(divided.parts):
-            begun = [*self.begin, *(prefix if number == divided.first else ())]
+            begun = self._fits([*self.begin, *(prefix if number == divided.first else ())])
             if terms := [term for term in self._taken_out(part, left) if any(map(encode, term.forms))]:
                 if not self._takes_prefixes:
                     raise DataError("terms cannot be required with a shortlist; leave out one")
@@ -140,7 +140,8 @@ class TextEncoder:
                 before, place = terms[-1].before, None
                 if before is not None:
                     placed = [*self.begin, *encode(before)]
-                    begun = placed if placed[: len(begun)] == begun else begun  # not before a given prefix
+                    is_after = placed[: len(begun)] == begun  # not before a given prefix
+                    begun = placed if is_after and len(placed) <= self.max_tokens else begun
                     place = len(begun)
                 phrases = RequiredPhrases(forms, self._continuing, place)
                 sources.append(Source(part.ids, begun, len(self.begin), phrases))
