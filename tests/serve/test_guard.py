@@ -303,7 +303,7 @@ def test_pages_of_other_sites_can_neither_ask_nor_read(start_server: StartServer
         assert answered.headers["access-control-allow-origin"] == "https://good.example"
         permitted = client.options("/api/translate", headers=good)
         assert permitted.status_code == 204
-        assert permitted.headers["access-control-allow-methods"] == "GET, POST"
+        assert permitted.headers["access-control-allow-methods"] == "GET, POST, DELETE"
         assert permitted.headers["access-control-allow-headers"] == "authorization, content-type, x-api-key"
 
 
@@ -407,6 +407,18 @@ def test_without_the_token_only_the_state_is_told(start_server: StartServer) -> 
     assert len(listed["models"]) == 3
     for path in ("/metrics", "/api/openapi.json", "/nothing"):
         assert httpx.get(f"{address}{path}").status_code == 401
+
+
+def test_without_the_token_nothing_of_a_file_is_awaited(start_server: StartServer) -> None:
+    address = start_server(token=TOKEN, files=True)
+    for path, refused in ((b"/v2/document", 403), (b"/api/transcribe", 401)):
+        assert status(exchange(address, post(b"a", path=path).removesuffix(b"a"))) == refused
+
+
+def test_a_recording_may_be_longer_than_a_text(address: str) -> None:
+    recording = {"file": ("a.wav", b"a" * 2_000_000)}
+    refused = httpx.post(f"{address}/api/transcribe", files=recording).json()["error"]
+    assert refused["label"] != "too_large"
 
 
 def test_a_host_must_be_named_unless_it_is_an_address_and_the_server_is_open(

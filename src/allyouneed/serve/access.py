@@ -142,7 +142,7 @@ class Origins:
         asked = headers.get("access-control-request-headers", "")
         is_valid = len(asked) <= _MOST_CHARACTERS and _NAMES.fullmatch(asked)
         return {
-            "Access-Control-Allow-Methods": "GET, POST",
+            "Access-Control-Allow-Methods": "GET, POST, DELETE",
             "Access-Control-Allow-Headers": asked if is_valid else _ALLOWED_HEADERS,
             "Access-Control-Max-Age": _SECONDS_TO_REMEMBER,
         }

@@ -152,8 +152,7 @@ class Guard:
             "/web/",
             *(path for path in self._open_paths if path.endswith("/") and path != "/"),
         )
-        paths = frozenset[str]().union(*(each.file_paths for each in protocols))
-        self._file_paths = paths if settings.files else frozenset[str]()
+        self._file_paths = frozenset[str]().union(*(each.file_paths for each in protocols))
         self._light_paths = tuple(path for each in protocols for path in each.light_paths)
         self._num_files = 0
         """Number of files that are being received."""
@@ -178,10 +177,14 @@ class Guard:
                 sending.headers |= self._origins.permission(headers)
                 await Response(status_code=204)(scope, receive, sending)
                 return
+            has_token_in_body = (scope["type"], scope["path"]) in self._token_fields
+            if not has_token_in_body:
+                self._require_token(scope, headers, b"")
             body = await self._body(scope, headers, receive)
             if body is None:
                 return
-            self._require_token(scope, headers, body)
+            if has_token_in_body:
+                self._require_token(scope, headers, body)
             if self._is_stopping() and scope["path"] not in _STAYING_PATHS:
                 raise _stopping()
             is_post = scope["type"] == "http" and scope["method"] == "POST"

@@ -303,7 +303,7 @@ class Service:
         """The translations by these models, each of the translation by the one before."""
         made: list[TranslatedText] = []
         for name in names:
-            asked = RequestOptions(search=options.search, links=options.links)
+            asked = RequestOptions(search=options.search, links=options.links, keep=options.keep)
             made.append(await self._step(self._translator(name), text, asked, when_queued))
             text = made[-1].translations[0].text
         return made

@@ -47,6 +47,11 @@ def test_a_file_is_translated_and_can_be_fetched_once(client: httpx.Client) -> N
     assert client.get(url).status_code == 404
 
 
+def test_placeholders_stay_over_a_third_language(client: httpx.Client) -> None:
+    url = send(client, target="fr").json()["translatedFileUrl"]
+    assert client.get(url).json()["b"].count("{name}") == 1
+
+
 def test_texts_keep_their_lines(client: httpx.Client) -> None:
     url = send(client, "en.txt", b"sun moon\n\nbird\n").json()["translatedFileUrl"]
     assert [bool(line) for line in client.get(url).text.split("\n")] == [True, False, True, False]

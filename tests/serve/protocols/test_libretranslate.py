@@ -282,6 +282,7 @@ def test_a_missing_field_is_named(client: httpx.Client, name: str, how: str) -> 
         (b'{"q": "\xff"}', "byte 8 is not UTF-8"),
         (b'{"q": "\\ud800"}', "a string has half a surrogate pair"),
         (b'{"q": "sun", "q": "moon"}', "the key 'q' occurs twice"),
+        (b'{"a);b": 1, "a);b": 2}', "the key 'a);b' occurs twice"),
         (b'{"alternatives": NaN}', "NaN is no JSON"),
         (b"[" * 100_000, "it is nested too deep"),
     ],

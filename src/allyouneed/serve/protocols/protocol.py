@@ -13,8 +13,7 @@ from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from allyouneed.data.strict_json import parse_object
-from allyouneed.errors import DataError
+from allyouneed.data.strict_json import JSONFault, parse_value
 from allyouneed.files.formats import format_of
 from allyouneed.serve.exchanges import current
 from allyouneed.serve.refusals import INTERNAL, Form, Refusal, own_form
@@ -92,11 +91,15 @@ def media_type(request: Request) -> str:
 async def read_object(request: Request, refuse: Callable[[str], Refusal]) -> dict[str, Any]:
     """The JSON object of a request; `refuse` makes the refusal of another body from the reason."""
     try:
-        return parse_object((await request.body()).decode(), MOST_FIELDS)
+        found = parse_value((await request.body()).decode(), MOST_FIELDS)
     except UnicodeDecodeError as error:
         reason = f"byte {error.start + 1} is not UTF-8"
-    except DataError as error:
-        reason = error.messages[0].partition("(")[2].partition(");")[0]
+    except JSONFault as fault:
+        reason = str(fault)
+    else:
+        if isinstance(found, dict):
+            return found
+        reason = "an object is wanted"
     raise refuse(reason)
 
 
