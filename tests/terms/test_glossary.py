@@ -37,6 +37,8 @@ def test_small_letters_fit_any_case_and_carry_the_first_letter_over(tmp_path: Pa
 def test_occurrences_are_counted_as_whole_words(tmp_path: Path) -> None:
     [term] = glossary(tmp_path, "dog\tHund|C++\n").terms("a dog")
     assert term.count_in("Hund, Hundehütte und Hund. C++!") == 3
+    [term] = glossary(tmp_path, "contract\tVertrag|Vertrag mit Dritten\n").terms("a contract")
+    assert term.count_in("ein Vertrag mit Dritten") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Translations keep spans and terms, whatever the model would rather write, and say what they lack."""
 
+import copy
 import json
 import re
 from collections.abc import Sequence
@@ -131,6 +132,10 @@ def test_options_that_leave_nothing_to_keep_with_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match="leave out"):
         kept(translator).translate(["moon {x}"], **options)
+    of_model = copy.copy(translator)
+    of_model.config = translator.config.replace(search=options)
+    with pytest.raises(UsageError, match="leave out"):
+        kept(of_model).translate(["moon {x}"], sampling=None)
 
 
 def test_alignments_are_of_the_text_with_its_spans(translator: Translator) -> None:

@@ -46,7 +46,8 @@ class Term(NamedTuple):
 
     def count_in(self, translation: str) -> int:
         """How often a translation has one of the forms, as whole words."""
-        return sum(len(re.findall(rf"(?<!\w){re.escape(form)}(?!\w)", translation)) for form in self.forms)
+        forms = "|".join(map(re.escape, sorted(self.forms, key=len, reverse=True)))
+        return len(re.findall(rf"(?<!\w)(?:{forms})(?!\w)", translation))
 
 
 @dataclass(frozen=True)

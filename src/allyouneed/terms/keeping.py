@@ -16,7 +16,14 @@ from allyouneed.data.spans import KINDS, Span, Spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
 from allyouneed.language_codes import distance
-from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest, require_all
+from allyouneed.tasks.requests import (
+    Answer,
+    Failure,
+    RequiredTerm,
+    TranslationRequest,
+    configured,
+    require_all,
+)
 from allyouneed.tasks.translation.outputs import (
     END_PIECE,
     Fate,
@@ -362,8 +369,9 @@ class KeepingTranslator:
         Raises:
             UsageError: Samples are drawn.
         """
-        is_drawn = options.get("sampling", self._translator.config.search.sampling) or options.get("mbr")
-        if is_drawn and self._kept != Kept():
+        asked = {name: value for name, value in options.items() if name != "n_best"}
+        _, search = configured(asked, self._translator.config.search)
+        if (search.sampling or search.mbr) and self._kept != Kept():
             raise UsageError(
                 "spans and terms are kept by search only; leave out sampling and mbr",
                 settings=["sampling", "mbr"],
