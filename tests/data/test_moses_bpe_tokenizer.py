@@ -160,6 +160,11 @@ def test_wrong_merges_are_refused(content: bytes, message: str) -> None:
         Codes.read(content)
 
 
+@pytest.mark.parametrize("content", [b"#version:\n", b"#version: 0.2\n"])
+def test_there_may_be_no_merges(content: bytes) -> None:
+    assert Codes.read(content).merges == ()
+
+
 @pytest.mark.parametrize(
     "change",
     [

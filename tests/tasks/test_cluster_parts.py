@@ -57,6 +57,18 @@ def test_a_bundle_is_unpacked_once_and_again_if_something_has_cleaned_up(
     assert [path.name for path in place.parent.iterdir()] == ["digest"]
 
 
+def test_an_interrupted_bundle_leaves_no_folder(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(reference: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        bundle.unpacked()
+    assert [*(tmp_path / f"allyouneed-{os.getuid()}").iterdir()] == []
+
+
 def test_a_folder_that_others_may_write_to_is_not_used(bundle: Bundle, tmp_path: Path) -> None:
     folder = tmp_path / f"allyouneed-{os.getuid()}"
     folder.mkdir()

@@ -69,7 +69,7 @@ class Codes(NamedTuple):
         if len(lines) > _MOST_MERGES:
             raise ValueError(f"it has more than {_MOST_MERGES:,} merges")
         parts = [line.strip("\r ").split(" ") for line in lines]
-        has_counts = not version and len(parts[0]) == 3 and parts[0][2].isdigit()
+        has_counts = bool(parts) and not version and len(parts[0]) == 3 and parts[0][2].isdigit()
         for number, each in enumerate(parts, start=2 if version else 1):
             if len(each) != 2 + has_counts or not all(each):
                 raise ValueError(f"line {number} has not two pieces")

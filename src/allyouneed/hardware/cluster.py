@@ -236,9 +236,9 @@ class Bundle:
             for name, content in ray.get(self._references[0]).items():
                 (aside / name).write_bytes(content)
             aside.rename(place)
-        except OSError:
+        except BaseException as error:
             shutil.rmtree(aside)
-            if not place.is_dir():  # another process was not faster
+            if not (isinstance(error, OSError) and place.is_dir()):  # another process was faster
                 raise
 
 

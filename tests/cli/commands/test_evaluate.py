@@ -222,6 +222,7 @@ def test_empty_files_are_a_data_error(
         ["--source", "s", "--reference", "r"],
         ["model", "--source", "s", "--hypotheses", "h", "--reference", "r"],
         ["model", "--hypotheses", "h", "--reference", "r"],
+        ["--hypotheses", "h", "--reference", "r", "--to", "fr"],
     ],
 )
 def test_it_wants_either_a_model_and_a_source_or_hypotheses(

@@ -122,13 +122,14 @@ def evaluate(
     elif model is None and not hypotheses and texts.source and reference and len(reference) > 1:
         *reference, model = reference
     _check_options(trees, hypotheses, search, bool(reference) or texts != ScoredTexts())
+    is_alone = model is None and texts == ScoredTexts(target_language=texts.target_language)
     if trees.trees is not None:
         _evaluate_trees(trees.trees, model, hypotheses, trees, search, device, json_)
     elif not (reference or texts.pairs):
         raise UsageError("give --reference, a file of translations, or --trees, a file of gold trees")
     elif model is not None and not hypotheses and (texts.source or texts.pairs):
         _score_model(model, _sets(model, texts, reference), texts.target_language, device, json_, search)
-    elif reference and not (model or texts.source or texts.pairs) and hypotheses and len(hypotheses) <= 2:
+    elif reference and is_alone and hypotheses and len(hypotheses) <= 2:
         _score_files(hypotheses, reference, texts.target_language or "", json_)
     else:
         raise UsageError("give a MODEL and --source, or --hypotheses with one or two files to score")
