@@ -25,7 +25,7 @@ from allyouneed.inference.ensemble import Ensemble
 from allyouneed.inference.generate import generate
 from allyouneed.inference.native_engine import EncodedSources, NativeEngine
 from allyouneed.inference.search_plan import Batching
-from allyouneed.inference.source_attention import SourceAttention
+from allyouneed.inference.source_attention import source_attention
 from allyouneed.inference.torch_engine import TorchEngine
 from allyouneed.model.transformer import Transformer
 from allyouneed.native.library import FORMS
@@ -36,10 +36,15 @@ TARGETS = [[9, 10], [4, 4, 9, 5, 6], []]
 SOURCES = [[5, 6, 7, 8], [9], [4, 10, 4], [8, 7, 6, 5, 4, 9, 10, 5]]
 
 
-def source_attention(model: Any, layer: int | None = None, head: int | None = None) -> Any:
-    """The attention as tensors."""
-    attention = SourceAttention(model, *alignment_heads(model.config, layer, head))
-    return lambda source, targets: [torch.from_numpy(rows) for rows in attention(source, targets)]
+def attention_of(model: Any, layer: int | None = None, head: int | None = None) -> Any:
+    """The attention of targets to a source, as tensors."""
+    heads = alignment_heads(model.config, layer, head)
+
+    def attend(source: list[int], targets: list[list[int]]) -> list[torch.Tensor]:
+        [found] = source_attention(model, *heads, [source], [targets])
+        return [*map(torch.from_numpy, found)]
+
+    return attend
 
 
 @pytest.mark.parametrize(
@@ -52,7 +57,7 @@ def test_the_weights_are_those_of_a_forward_pass(
 ) -> None:
     model = tiny_model(num_layers=num_layers).eval()
     with torch.no_grad():
-        found = source_attention(model, asked, head)(SOURCE, TARGETS)
+        found = attention_of(model, asked, head)(SOURCE, TARGETS)
     for weights, target in zip(found, TARGETS, strict=True):
         of_layer = capture_attention(model, SOURCE, target).cross[read - 1, :, :, :-1]
         expected = of_layer.mean(dim=0) if head is None else of_layer[head - 1]
@@ -74,7 +79,7 @@ def test_the_weights_of_a_variant_are_those_of_its_forward_pass(
 ) -> None:
     model = tiny_model(num_layers=3, **settings).eval()
     with torch.no_grad():
-        found = source_attention(model)(SOURCE, TARGETS)
+        found = attention_of(model)(SOURCE, TARGETS)
     for weights, target in zip(found, TARGETS, strict=True):
         expected = capture_attention(model, SOURCE, target).cross[1, :, :, :-1].mean(dim=0)
         torch.testing.assert_close(weights, expected)
@@ -175,7 +180,7 @@ def test_the_kernels_compute_the_weights_of_pytorch(tiny_model: Any, settings: d
     model = tiny_model(**settings).eval()
     for layer, head in ((None, None), (1, 2), (settings["num_layers"], None)):
         heads = alignment_heads(model.config, layer, head)
-        expected = SourceAttention(model, *heads)(SOURCE, TARGETS)
+        expected = source_attention(model, *heads, [SOURCE], [TARGETS])[0]
         found = NativeEngine(model).source_attention(*heads, [SOURCE], [TARGETS])[0]
         for weights, others in zip(found, expected, strict=True):
             assert weights == pytest.approx(others, abs=1e-5)
@@ -254,7 +259,7 @@ def test_an_ensemble_looks_back_with_the_mean_of_its_members_attentions(tiny_mod
     [[plain, *_]] = generate(ensemble, [source], config.replace(beam_size=1))
     [[best]] = generate(ensemble, [source], config.replace(beam_size=1, coverage_penalty=1.0))
     with torch.no_grad():
-        first, second = (source_attention(model)(source, [plain.ids])[0] for model in models)
+        first, second = (attention_of(model)(source, [plain.ids])[0] for model in models)
     assert best.score == pytest.approx(
         plain.score + coverage_penalty(((first + second) / 2).numpy(), 1.0), abs=1e-4
     )
@@ -269,8 +274,8 @@ def test_outputs_that_end_where_the_learned_positions_do_are_looked_back_at(
     [found] = generate(TorchEngine(model), [[5, 6, 7, 8, 9]], config, n_best=3)
     assert max(len(hypothesis.ids) for hypothesis in found) == 7
     assert all(math.isfinite(hypothesis.score) for hypothesis in found)
-    whole = source_attention(model)([5, 6], [[5] * 7])[0]
-    part = source_attention(model)([5, 6], [[5] * 6])[0]
+    whole = attention_of(model)([5, 6], [[5] * 7])[0]
+    part = attention_of(model)([5, 6], [[5] * 6])[0]
     assert whole.shape == (8, 2)
     torch.testing.assert_close(whole[:7], part)
     assert not whole[7].any()

@@ -191,6 +191,11 @@ class ModelConfig(Config):
         """Number of layers in the decoder."""
         return self.num_decoder_layers or self.num_layers
 
+    @property
+    def most_positions(self) -> int | None:
+        """Longest source or target, in tokens, that the model supports; None if there is no limit."""
+        return self.max_positions if self.positions == "learned" else None
+
     def reach(self, *, causal: bool) -> Reach | None:
         """Positions that self-attention sees before and after a query; None if it sees all."""
         r = self.neighbourhood

@@ -16,7 +16,6 @@ from allyouneed.inference.native_engine import EncodedSources, NativeEngine
 from allyouneed.native.arrays import Float32
 
 if TYPE_CHECKING:
-    from allyouneed.inference.source_attention import SourceAttention
     from allyouneed.model.transformer import Transformer
 
 AttentionToSource = Callable[
@@ -125,18 +124,12 @@ def _attentions(
             heads = alignment_heads(member.config, layer, head)
             found.append(partial(member.source_attention, *heads, known=known if member is engine else None))
             continue
-        from allyouneed.inference.source_attention import SourceAttention
+        from allyouneed.inference.source_attention import source_attention
 
         for model in cast("Sequence[Transformer]", member.models):
-            attention = SourceAttention(model, *alignment_heads(model.config, layer, head))
-            found.append(partial(_one_by_one, attention))
+            heads = alignment_heads(model.config, layer, head)
+            found.append(partial(source_attention, model, *heads))
     return found
-
-
-def _one_by_one(
-    attention: "SourceAttention", sources: Sequence[Sequence[int]], targets: Sequence[Sequence[Sequence[int]]]
-) -> list[list[Float32[np.ndarray, "written source_len"]]]:
-    return [attention(source, its) for source, its in zip(sources, targets, strict=True)]
 
 
 def _in_parts(ended: Sequence[Finished]) -> Iterator[list[Finished]]:

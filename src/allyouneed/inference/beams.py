@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -251,12 +252,7 @@ class Beams:
         alive = (self.scores[sentence] > NOTHING).nonzero()[0]
         written = [self._read(sentence, int(beam), length)[0] for beam in alive]
         written += [hypothesis.ids for hypothesis in self.best(sentence)]
-        num_common = 0
-        for tokens in zip(*written, strict=False):
-            if len(set(tokens)) > 1:
-                break
-            num_common += 1
-        return written[0][:num_common]
+        return written[0][: num_common(*written)]
 
     def written(self) -> NDArray[np.int64]:
         """Tokens of the live hypotheses (sentences, beams, longest), padded with start symbols."""
@@ -300,6 +296,12 @@ class Beams:
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
         return {entry.name: getattr(self, entry.name) for entry in dataclasses.fields(self) if entry.init}
+
+
+def num_common(*sequences: Sequence[int]) -> int:
+    """Number of first tokens that sequences have in common."""
+    together = zip(*sequences, strict=False)
+    return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, together))
 
 
 def best_first(scores: NDArray[np.float64], num_best: int) -> NDArray[np.int64]:

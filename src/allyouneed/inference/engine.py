@@ -63,7 +63,7 @@ class Engine(ABC):
     @property
     def max_positions(self) -> int | None:
         """Longest source or target, in tokens, that the model supports; None if there is no limit."""
-        return self.config.max_positions if self.config.positions == "learned" else None
+        return self.config.most_positions
 
     @property
     def batch_tokens(self) -> int:

@@ -341,7 +341,7 @@ class NativeDecoding(Decoding):
     def search(
         self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None, num_steps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Do whole steps of beam search, as `SearchingDecoding`."""
+        """Do whole steps of beam search; see `Decoding`."""
         assert self._to_all is not None
         hypotheses, tables = self._with_room(num_steps), self._tables(num_steps)
         return hypotheses.search(beams, tables, self._to_all, _NEVER_PRODUCED, cannot_end, num_steps)

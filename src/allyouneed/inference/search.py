@@ -5,7 +5,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +45,15 @@ class Decoding(ABC):
 
     has_tensors = False
     """Whether logits are tensors, which `choose` and `log_mean` of this decoding know, and not arrays."""
+    is_resident = False
+    """Whether `search_on_device` can be used."""
+    is_quick = False
+    """Whether steps are so short that nobody notices several at once, in a stream, say."""
+
+    @property
+    def searches(self) -> bool:
+        """Whether `search` can be used."""
+        return False
 
     @property
     def candidates(self) -> Candidates | None:
@@ -79,19 +88,6 @@ class Decoding(ABC):
     def keep(self, sentences: Int64[np.ndarray, " kept"]) -> None:
         """Keep only these sentences of the batch; an index may occur several times."""
 
-
-@runtime_checkable
-class SearchingDecoding(Protocol):
-    """A `Decoding` that can do whole steps of beam search."""
-
-    @property
-    def searches(self) -> bool:
-        """Whether `search` can be used."""
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether steps are so short that nobody notices several at once, in a stream, say."""
-
     def search(
         self, beams: NativeBeams, cannot_end: NDArray[np.bool_] | None, num_steps: int
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -103,24 +99,17 @@ class SearchingDecoding(Protocol):
         Returns:
             The parent of each new hypothesis (sentences, beams) in the last step; which sentences are done.
         """
-
-
-@runtime_checkable
-class ResidentDecoding(Protocol):
-    """A `Decoding` that can do several steps of beam search on its device, without the host."""
-
-    @property
-    def is_resident(self) -> bool:
-        """Whether `search_on_device` can be used."""
+        raise NotImplementedError
 
     def search_on_device(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
-        """Do whole steps: choose the most probable tokens, advance `beams` in place, and reorder.
+        """Do whole steps without the host: choose the most probable tokens, advance `beams`, and reorder.
 
         No sentence grows beyond its maximum length; no restriction but `rules.min_length` is known.
 
         Returns:
             Which sentences are done.
         """
+        raise NotImplementedError
 
 
 def length_penalty(length: NDArray[np.int64], config: SearchConfig) -> NDArray[np.float64]:
@@ -151,8 +140,6 @@ class BeamSearch:
         constraint: Constraint | None = None,
     ) -> None:
         self._decoding, self._config = decoding, config
-        self._searching = decoding if isinstance(decoding, SearchingDecoding) else None
-        self._resident = decoding if isinstance(decoding, ResidentDecoding) else None
         self._rules = self._rules_up_to(0)
         self._restrictions = Restrictions(config, constraint)
         self._phrases = PhraseSearch(config.beam_size)
@@ -198,17 +185,14 @@ class BeamSearch:
 
     def _can_stay_on_device(self, restriction: Restriction | None) -> bool:
         """Whether the decoding can do steps on its device, without the host."""
-        if self._resident is None or self._config.sampling or not self._resident.is_resident:
-            return False
-        if self._phrases:
+        if self._config.sampling or not self._decoding.is_resident or self._phrases:
             return False
         return restriction is None or restriction.is_of_lengths
 
     def _on_device(self) -> NDArray[np.bool_]:
         """Do as many steps on the device as the longest sentence may still have; return which are done."""
-        assert self._resident is not None
         num_left = int((self._beams.max_lengths - self._beams.lengths).max())
-        return self._resident.search_on_device(self._beams, self._rules, min(num_left, STEPS_BETWEEN_LOOKS))
+        return self._decoding.search_on_device(self._beams, self._rules, min(num_left, STEPS_BETWEEN_LOOKS))
 
     def _in_one_call(
         self, restriction: Restriction | None
@@ -217,17 +201,17 @@ class BeamSearch:
 
         There are several if these are short and sentences few, so that all leave as soon as they are done.
         """
-        searching = self._searching if self._rules.native and not self._config.sampling else None
-        if searching is None or not searching.searches or self._phrases:
+        decoding = self._decoding
+        if not (self._rules.native and decoding.searches) or self._config.sampling or self._phrases:
             return None
         if restriction is not None and not restriction.is_of_lengths:
             return None
-        if restriction is not None or not searching.is_quick:
+        if restriction is not None or not decoding.is_quick:
             cannot_end = None if restriction is None else restriction.cannot_end
-            return searching.search(self._beams.native(self._rules), cannot_end, 1)
+            return decoding.search(self._beams.native(self._rules), cannot_end, 1)
         num_left = int((self._beams.max_lengths - self._beams.lengths).min())
         num_steps = max(1, min(STEPS_BETWEEN_LOOKS // len(self.sentences), num_left))
-        return searching.search(self._beams.native(self._rules, num_steps), None, num_steps)
+        return decoding.search(self._beams.native(self._rules, num_steps), None, num_steps)
 
     def _in_parts(self, restriction: Restriction | None) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Do a step in several calls; return what `Beams.advance` does."""

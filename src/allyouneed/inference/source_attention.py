@@ -19,51 +19,49 @@ from allyouneed.native.arrays import Float32
 from allyouneed.symbols import START
 
 
-class SourceAttention:
-    """Attention of each target token to each source token: the mean of heads of a decoder layer, from 0."""
+@torch.inference_mode()
+def source_attention(
+    model: Transformer,
+    layer: int,
+    heads: slice,
+    sources: Sequence[Sequence[int]],
+    targets: Sequence[Sequence[Sequence[int]]],
+) -> list[list[Float32[np.ndarray, "written source_len"]]]:
+    """The mean attention of heads of a decoder layer, from 0; an `alignment.AttentionToSource`.
 
-    def __init__(self, model: Transformer, layer: int, heads: slice) -> None:
-        self._model, self._layer, self._heads = model, layer, heads
-
-    @torch.inference_mode()
-    def __call__(
-        self, source: Sequence[int], targets: Sequence[Sequence[int]]
-    ) -> list[Float32[np.ndarray, "written source_len"]]:
-        """Compute the weights, as `AttentionToSource` says.
-
-        Sources are computed one at a time because the last bits of the weights depend on the shape of the
-        batch.
-        """
-        with PYTORCH_THREADS.limited_to(1):  # as workers share the cores
-            return self._weights(source, targets)
-
-    def _weights(
-        self, source: Sequence[int], targets: Sequence[Sequence[int]]
-    ) -> list[Float32[np.ndarray, "written source_len"]]:
-        model = self._model
-        device = next(model.parameters()).device
-        ids = model.read_of(pad([with_end(source)], device))
-        # An output cut at the last learned position has none for the next step, whose row is then zero.
-        most = model.config.max_positions if model.config.positions == "learned" else None
-        written = pad([[START, *target][:most] for target in targets], device)
-        memory = model.encode(ids).expand(len(targets), -1, -1)
-        source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
-        x = model.embed("target", written)
-        *below, layer = cast("list[DecoderLayer]", list(model.decoder))[: self._layer + 1]
-        for each in below:
-            x = each(x, memory, target_mask, source_mask)
-        recorded: list[Tensor] = []
-
-        def record(x: Tensor) -> Tensor:
-            attention = layer.cross_attention
-            key, _ = attention.project_memory(memory)
-            recorded.append(attention.plain.weights(attention.project_query(x), key, source_mask))
-            return x
-
-        layer.forward_with(x, partial(layer.self_attention, mask=target_mask), record)
-        weights = recorded[0][:, self._heads].float().mean(dim=1)
-        missing = 1 + max(map(len, targets)) - weights.size(1)
-        weights = functional.pad(weights, (0, 0, 0, missing))
+    Sources are computed one at a time because the last bits of the weights depend on the shape of the batch.
+    """
+    with PYTORCH_THREADS.limited_to(1):  # as workers share the cores
         return [
-            rows[: len(target) + 1, :-1].cpu().numpy() for rows, target in zip(weights, targets, strict=True)
-        ]  # (target_len + 1, source_len) each
+            _weights(model, layer, heads, source, its) for source, its in zip(sources, targets, strict=True)
+        ]
+
+
+def _weights(
+    model: Transformer, layer: int, heads: slice, source: Sequence[int], targets: Sequence[Sequence[int]]
+) -> list[Float32[np.ndarray, "written source_len"]]:
+    device = next(model.parameters()).device
+    ids = model.read_of(pad([with_end(source)], device))
+    # An output cut at the last learned position has none for the next step, whose row is then zero.
+    written = pad([[START, *target][: model.config.most_positions] for target in targets], device)
+    memory = model.encode(ids).expand(len(targets), -1, -1)
+    source_mask, target_mask = padding_mask(ids), model.self_mask("target", written)
+    x = model.embed("target", written)
+    *below, last = cast("list[DecoderLayer]", list(model.decoder))[: layer + 1]
+    for each in below:
+        x = each(x, memory, target_mask, source_mask)
+    recorded: list[Tensor] = []
+
+    def record(x: Tensor) -> Tensor:
+        attention = last.cross_attention
+        key, _ = attention.project_memory(memory)
+        recorded.append(attention.plain.weights(attention.project_query(x), key, source_mask))
+        return x
+
+    last.forward_with(x, partial(last.self_attention, mask=target_mask), record)
+    weights = recorded[0][:, heads].float().mean(dim=1)
+    missing = 1 + max(map(len, targets)) - weights.size(1)
+    weights = functional.pad(weights, (0, 0, 0, missing))
+    return [
+        rows[: len(target) + 1, :-1].cpu().numpy() for rows, target in zip(weights, targets, strict=True)
+    ]  # (target_len + 1, source_len) each

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from allyouneed.config.run import SearchConfig
+from allyouneed.inference.beams import num_common
 from allyouneed.inference.search import Decoding
 from allyouneed.inference.selection import Chosen, Continuation
 from allyouneed.native.arrays import Int64
@@ -176,7 +177,7 @@ class StudentProposer:
     def propose(self, places: Sequence[int], sentences: Sequence[_Sentence]) -> list[list[int]]:
         """Propose as many tokens as were asked for, or fewer at the last position of the student."""
         starts = [
-            _num_common(self._read[place], each.written[:-1])
+            num_common(self._read[place], each.written[:-1])
             for place, each in zip(places, sentences, strict=True)
         ]
         blocks = [each.written[start:] for start, each in zip(starts, sentences, strict=True)]
@@ -195,14 +196,6 @@ class StudentProposer:
             if tokens:  # else nothing was read
                 self._read[place] = [*each.written, *tokens[:-1]]
         return found
-
-
-def _num_common(ids: Sequence[int], others: Sequence[int]) -> int:
-    """Number of first tokens that two sequences have in common."""
-    num = 0
-    while num < min(len(ids), len(others)) and ids[num] == others[num]:
-        num += 1
-    return num
 
 
 class Speculation(Decoding):

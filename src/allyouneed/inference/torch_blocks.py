@@ -28,8 +28,7 @@ class TorchBlocks(TransformerDecoding):
     @property
     def most_positions(self) -> int | None:
         """Number of positions that the model has; None if there is no limit."""
-        config = self._model.config
-        return config.max_positions if config.positions == "learned" else None
+        return self._model.config.most_positions
 
     @torch.inference_mode()
     def read(

@@ -217,7 +217,7 @@ class TransformerDecoding(TensorDecoding):
 
     @torch.inference_mode()
     def search_on_device(self, beams: Beams, rules: SearchRules, num_steps: int) -> NDArray[np.bool_]:
-        """Do whole steps of beam search on the device, as `ResidentDecoding`."""
+        """Do whole steps of beam search on the device; see `Decoding`."""
         last = np.minimum(beams.lengths + num_steps, beams.max_lengths).max()
         self._make_room(int(last))
         if self._beams_on_device is None or self._beams_on_device.rules is not rules:

@@ -90,7 +90,7 @@ def random_pairs(config: ModelConfig, least: int) -> tuple[list[Ids], list[Ids]]
 
 
 def _most_tokens(config: ModelConfig) -> int:
-    return config.max_positions - 1 if config.positions == "learned" else max(_LENGTHS)
+    return (config.most_positions or max(_LENGTHS) + 1) - 1
 
 
 def largest_difference(ours: list[list[float]], theirs: list[list[float]]) -> float:

@@ -171,8 +171,8 @@ def _measure(make: Make, conditions: Conditions) -> dict[str, Any]:
             with progress(total, unit="turns", description="measuring") as bar:
                 return decoding_speed.bench_task(task, entries, rounds, threads, bar.advance)
         longest, chosen = decoding_speed.LENGTHS[-1], [precision for _, precision in entries]
-        if task.model.positions == "learned" and task.model.max_positions < longest:
-            found = f"the model has {task.model.max_positions} positions"
+        if (most := task.model.most_positions) is not None and most < longest:
+            found = f"the model has {most} positions"
             raise UsageError(f"--lengths: {found}, and {longest} are measured; take another model")
         total = decoding_speed.num_turns_of_lengths(chosen, rounds)
         with progress(total, unit="turns", description="measuring") as bar:
