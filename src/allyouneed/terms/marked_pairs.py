@@ -7,19 +7,18 @@ span; and after some words of a source stands the translation that they have in 
 
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from allyouneed.config.run import DataConfig
-from allyouneed.data.corpus import CleaningLimits, CleaningReport, Pair, Reader, clean_pairs
+from allyouneed.data.corpus import CleaningReport, Pair, Reader, clean_pairs
+from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.spans import Spans
 from allyouneed.data.word_translations import WordTranslations
 from allyouneed.data.words import Span
 from allyouneed.errors import UsageError
-from allyouneed.language_codes import Direction
 from allyouneed.markup.marks import Links
 from allyouneed.symbols import UNKNOWN
 from allyouneed.tasks.task import Units
@@ -42,60 +41,29 @@ Aligned = tuple[Span, Span]
 
 
 @dataclass(frozen=True)
-class MarkedPairs:
-    """The pairs of other files, some with placeholders and annotated terms; the same ones each time."""
+class MarkedPairs(CorpusFiles):
+    """Pairs of files, some with placeholders and annotated terms; the same ones each time."""
 
-    files: Reader
-    placeholders: bool
-    annotate_terms: bool
+    placeholders: bool = False
+    annotate_terms: bool = False
 
     @classmethod
     def of(cls, files: Reader, data: DataConfig) -> Reader:
         """The pairs as the settings of data want them; the files themselves if these want neither."""
-        if not (data.placeholders or data.annotate_terms):
+        if not (isinstance(files, CorpusFiles) and (data.placeholders or data.annotate_terms)):
             return files
-        return cls(files, data.placeholders, data.annotate_terms)
-
-    @property
-    def limits(self) -> CleaningLimits:
-        """See `Reader.limits`."""
-        return self.files.limits
-
-    def __bool__(self) -> bool:
-        return bool(self.files)
-
-    @property
-    def all_files(self) -> list[Path]:
-        """All files that are read."""
-        return self.files.all_files
-
-    def require_usable(self) -> None:
-        """See `Reader.require_usable`."""
-        self.files.require_usable()
-
-    @property
-    def directions(self) -> Sequence[Direction]:
-        """See `Reader.directions`."""
-        return self.files.directions
-
-    def weights_by_file(self) -> Mapping[tuple[str, Direction | None], float]:
-        """See `Reader.weights_by_file`."""
-        return self.files.weights_by_file()
-
-    def distinct(self) -> "MarkedPairs":
-        """See `Reader.distinct`."""
-        files = self.files.distinct()
-        return self if files == self.files else replace(self, files=files)
+        settings = {each.name: getattr(files, each.name) for each in fields(files)}
+        return cls(**settings, placeholders=data.placeholders, annotate_terms=data.annotate_terms)
 
     def read(self, report: CleaningReport) -> Iterator[Pair]:
         """All pairs; the report counts those that are changed."""
-        pairs = self.files.read(report)
+        pairs = super().read(report)
         return (pair if pair.dropped else self._marked(pair, report) for pair in pairs)
 
     @cached_property
     def _words(self) -> WordTranslations:
         report = CleaningReport()
-        return WordTranslations.learn(clean_pairs(self.files.read(report), self.limits, report))
+        return WordTranslations.learn(clean_pairs(super().read(report), self.limits, report))
 
     @cached_property
     def _spans(self) -> Spans:
