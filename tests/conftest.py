@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable, Generator
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import pytest
@@ -210,6 +211,14 @@ def toy_model(toy_run: Path) -> Path:
 
     model = toy_run.with_name("model")
     return made_once(model, lambda: average(toy_run, model))
+
+
+@pytest.fixture(scope="module")
+def translator(toy_model: Path) -> Any:
+    """A translator of the toy model."""
+    from allyouneed import load_translator
+
+    return load_translator(toy_model)
 
 
 def toy_tree(draw: random.Random) -> str:

@@ -45,6 +45,12 @@ def run_command(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.M
 
 
 @pytest.fixture
+def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
+    """Run `allyouneed translate` with the toy model on `stdin`."""
+    return lambda stdin, *options: run_command("translate", toy_model, *options, stdin=stdin)
+
+
+@pytest.fixture
 def same_in_company() -> Callable[[bytes, bytes], bool]:
     """Whether outputs of other batches are as alike as they should be: to the bit with the kernels in C."""
     return operator.eq if "float32" in available() else same_but_for_rounding

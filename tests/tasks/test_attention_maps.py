@@ -18,11 +18,6 @@ from allyouneed.tasks.translation.translator import Translator
 
 
 @pytest.fixture(scope="module")
-def translator(toy_model: Path) -> Translator:
-    return load_translator(toy_model)
-
-
-@pytest.fixture(scope="module")
 def attention(translator: Translator) -> Attention:
     return translator.attention("sun  sees, moon!", "nuso seeso, noomo!")
 

@@ -15,7 +15,6 @@ from allyouneed.config.run import DataConfig
 from allyouneed.data.lines import Line
 from allyouneed.data.spans import Spans
 from allyouneed.errors import DataError, UsageError
-from allyouneed.runs.loading import load_translator
 from allyouneed.tasks.requests import Answer, Failure, RequiredTerm, TranslationRequest
 from allyouneed.tasks.translation.outputs import KeptPart, Translation
 from allyouneed.tasks.translation.translator import Translator
@@ -24,11 +23,6 @@ from allyouneed.terms.keeping import Attempt, Attempts, KeepingTranslator, Kept,
 from allyouneed.terms.translation_memory import TranslationMemory
 
 SENTENCES = ["sun moon", "bird sees fish", "wolf bear", "the moon. the sun! a bird?"]
-
-
-@pytest.fixture(scope="module")
-def translator(toy_model: Path) -> Translator:
-    return load_translator(toy_model)
 
 
 def glossary(*entries: str) -> Glossary:

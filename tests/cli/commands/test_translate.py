@@ -22,11 +22,6 @@ MARKUP = (
 )
 
 
-@pytest.fixture
-def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
-    return lambda stdin, *options: run_command("translate", toy_model, *options, stdin=stdin)
-
-
 def lines_of(out: bytes) -> list[str]:
     assert out == b"" or out.endswith(b"\n")
     assert b"\r" not in out

@@ -15,11 +15,6 @@ PAGE = (
 )
 
 
-@pytest.fixture
-def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
-    return lambda stdin, *options: run_command("translate", toy_model, *options, stdin=stdin)
-
-
 def tags(document: str) -> list[str]:
     return re.findall(r"<[^>]*>", document)
 

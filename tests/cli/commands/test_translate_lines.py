@@ -15,24 +15,12 @@ from typing import Any
 
 import pytest
 
-import allyouneed
 from allyouneed.cli.program import main
 from allyouneed.tasks.translation.translator import Translator
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 WORDS = ("sun", "moon", "star", "tree", "river", "stone", "bird", "fish", "wolf", "bear")
 TEXT = "".join(f"{a} {b}\n" for a in WORDS for b in WORDS).encode()
-
-
-@pytest.fixture
-def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
-    return lambda stdin, *options: run_command("translate", toy_model, *options, stdin=stdin)
-
-
-@pytest.fixture(scope="module")
-def translator(toy_model: Path) -> Translator:
-    translator: Translator = allyouneed.load_translator(toy_model)
-    return translator
 
 
 def program(model: Path, *options: str | Path) -> "subprocess.Popen[bytes]":

@@ -9,11 +9,6 @@ import pytest
 RunCommand = Callable[..., tuple[int, bytes, str]]
 
 
-@pytest.fixture
-def translate(run_command: RunCommand, toy_model: Path) -> RunCommand:
-    return lambda stdin, *options: run_command("translate", toy_model, *options, stdin=stdin)
-
-
 def test_spans_are_kept_and_no_notice_says_that_they_may_be_lost(translate: RunCommand) -> None:
     code, out, err = translate(b"moon {name} sun\nsee https://a.example now\n{a}: %s\n", "--keep")
     first, second, third, _ = out.decode().split("\n")

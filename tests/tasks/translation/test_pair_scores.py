@@ -11,17 +11,12 @@ from torch import Tensor
 from allyouneed.data.lines import read_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.runs.loading import load_translator, model_of
+from allyouneed.runs.loading import model_of
 from allyouneed.storage.checkpoint import load_checkpoint
 from allyouneed.symbols import END, START
 from allyouneed.tasks.requests import Answer, Failure, ScoreRequest
 from allyouneed.tasks.translation.text_encoder import MAX_TOKENS
 from allyouneed.tasks.translation.translator import Translator
-
-
-@pytest.fixture(scope="module")
-def translator(toy_model: Path) -> Translator:
-    return load_translator(toy_model)
 
 
 @pytest.fixture(scope="module")

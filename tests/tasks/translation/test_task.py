@@ -4,18 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from allyouneed import CorpusFiles, DataConfig, RunConfig, evaluate, load_translator, prepare, train
+from allyouneed import CorpusFiles, DataConfig, RunConfig, evaluate, prepare, train
 from allyouneed.evaluation import WORDS, BleuTokens, bleu_of
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.run_log import read_log
 from allyouneed.tasks.translation import task
 from allyouneed.tasks.translation.task import TRANSLATION
 from allyouneed.tasks.translation.translator import Translator
-
-
-@pytest.fixture(scope="module")
-def translator(toy_model: Path) -> Translator:
-    return load_translator(toy_model)
 
 
 @pytest.mark.parametrize(

@@ -49,11 +49,6 @@ from allyouneed.tasks.translation.translator import Translator
 
 
 @pytest.fixture(scope="module")
-def translator(toy_model: Path) -> Translator:
-    return load_translator(toy_model)
-
-
-@pytest.fixture(scope="module")
 def sentences(toy_text: Path) -> list[str]:
     return list(read_lines(toy_text / "valid.en"))
 
