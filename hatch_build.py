@@ -20,7 +20,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 MAC = "arm64"
 """Architecture of Apple's Macs, as they name it; Linux names it aarch64."""
-_FOR_MAC, _OLDEST_MAC = ("-target", "aarch64-macos.11.0"), "macosx_11_0"
+Libraries = dict[Path, tuple[str, ...]]
+"""Each library to make, with the options of its instruction set."""
 
 
 class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
@@ -34,32 +35,14 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         from allyouneed.native import compiler, isa
 
         machine = os.environ.get("ALLYOUNEED_WHEEL_MACHINE") or platform.machine()
-        command = compiler.find("zig") if machine == MAC else [gcc_for(machine)]
-        if sys.platform != "linux" or not command or shutil.which(command[0]) is None:
-            wanted = "the package ziglang" if machine == MAC else gcc_for(machine)
-            raise RuntimeError(
-                f"a wheel with ready-made kernels for {machine} is built on Linux, with {wanted}"
-            )
         self.folder = tempfile.TemporaryDirectory()
         libraries = {
             Path(self.folder.name) / compiler.library_name(instructions): instructions.options
             for instructions in isa.ISAS
             if not instructions.machines or machine in instructions.machines
         }
+        files, system = (compile_for_mac if machine == MAC else compile_for_linux)(machine, libraries)
         build_data["pure_python"] = False
-        if machine == MAC:
-            for path, options in libraries.items():
-                named = f"-Wl,-install_name,{path.name}"  # not the path, which differs from build to build
-                compiler.compile_library(
-                    "zig", [*command, *_FOR_MAC, named, *options], path, patience=1_800.0
-                )
-            files, system = [*libraries], _OLDEST_MAC
-        else:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(lambda path: compile_library(*command, path, libraries[path]), libraries))
-            files = [*libraries, openmp_of(*command)]
-            # libgomp may need a newer glibc; without it, the system's is loaded, or the kernels are compiled.
-            system = "manylinux_{}_{}".format(*max(map(glibc_needed, libraries)))
         build_data["tag"] = f"py3-none-{system}_{machine}"
         for path in files:
             build_data["force_include"][str(path)] = f"allyouneed/native/{path.name}"
@@ -68,6 +51,39 @@ class KernelsHook(BuildHookInterface):  # type: ignore[type-arg]
         """Delete what was compiled."""
         if version != "editable":
             self.folder.cleanup()
+
+
+def compile_for_mac(machine: str, libraries: Libraries) -> tuple[list[Path], str]:
+    """Compile libraries; return the files of the wheel, and the tag of the oldest system that they run on."""
+    from allyouneed.native import compiler
+
+    command = compiler.find("zig")
+    if command is None:
+        raise _no_compiler(machine, "the package ziglang")
+    for path, options in libraries.items():
+        named = f"-Wl,-install_name,{path.name}"  # not the path, which differs from build to build
+        given = [*command, "-target", "aarch64-macos.11.0", named, *options]
+        compiler.compile_library("zig", given, path, patience=1_800.0)
+    return [*libraries], "macosx_11_0"
+
+
+def compile_for_linux(machine: str, libraries: Libraries) -> tuple[list[Path], str]:
+    """Compile libraries; return the files of the wheel, OpenMP among them, and the tag of the system."""
+    from allyouneed.native.compiler import OPENMP
+
+    gcc = gcc_for(machine)
+    if sys.platform != "linux" or shutil.which(gcc) is None:
+        raise _no_compiler(machine, gcc)
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda path: compile_library(gcc, path, libraries[path]), libraries))
+    command = [gcc, f"-print-file-name={OPENMP}"]
+    openmp = Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
+    # libgomp may need a newer glibc; without it, the system's is loaded, or the kernels are compiled.
+    return [*libraries, openmp], "manylinux_{}_{}".format(*max(map(glibc_needed, libraries)))
+
+
+def _no_compiler(machine: str, wanted: str) -> RuntimeError:
+    return RuntimeError(f"a wheel with ready-made kernels for {machine} is built on Linux, with {wanted}")
 
 
 def gcc_for(machine: str) -> str:
@@ -87,14 +103,6 @@ def compile_library(gcc: str, path: Path, options: tuple[str, ...]) -> None:
         subprocess.run([gcc, *FLAGS, "-fPIC", *options, "-fopenmp", "-c", *sources], cwd=objects, check=True)
         parts = sorted(Path(objects).iterdir())
         subprocess.run([gcc, "-shared", "-s", "-o", path, *parts, "-lm"], check=True)
-
-
-def openmp_of(gcc: str) -> Path:
-    """The OpenMP library of a compiler."""
-    from allyouneed.native.compiler import OPENMP
-
-    command = [gcc, f"-print-file-name={OPENMP}"]
-    return Path(subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip())
 
 
 def glibc_needed(library: Path) -> tuple[int, int]:

@@ -111,6 +111,9 @@ def test_a_release_has_wheels_for_each_compiler_and_true_sums(tmp_path: Path) ->
         183: "aarch64",
         12: "arm64",
     }  # e_machine of ELF; the low half of Mach-O's cputype
+    assert any(name.endswith("_arm64.whl") for name in files) == (
+        importlib.util.find_spec("ziglang") is not None
+    )
     for wheel in dist.glob("*_*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             libraries = [archive.read(name) for name in archive.namelist() if ".so" in name]

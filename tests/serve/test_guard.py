@@ -419,6 +419,7 @@ def test_a_recording_may_be_longer_than_a_text(address: str) -> None:
     recording = {"file": ("a.wav", b"a" * 2_000_000)}
     refused = httpx.post(f"{address}/api/transcribe", files=recording).json()["error"]
     assert refused["label"] != "too_large"
+    assert httpx.post(f"{address}/translate_file", files=recording).status_code == 413  # without --files
 
 
 def test_a_host_must_be_named_unless_it_is_an_address_and_the_server_is_open(

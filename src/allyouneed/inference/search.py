@@ -48,7 +48,7 @@ class Decoding(ABC):
     is_resident = False
     """Whether `search_on_device` can be used."""
     is_quick = False
-    """Whether steps are so short that nobody notices several at once, in a stream, say."""
+    """Whether steps are so short that nobody notices if a stream shows several at once."""
 
     @property
     def searches(self) -> bool:

@@ -112,7 +112,7 @@ def _require_usable(train: Reader, config: DataConfig, num_workers: int | Cluste
         raise UsageError(f"no training text: give {task.training_files}", settings=task.training_files.names)
     task.require_settings(config)
     for name in ("placeholders", "annotate_terms"):
-        if getattr(config, name) and name not in task.data_settings:
+        if getattr(config, name) and not (name in task.data_settings and isinstance(train, MarkedPairs)):
             raise UsageError(f"{name}: is for sentence pairs; leave it out", settings=[name])
     if config.bpe_dropout and ("bpe_dropout" not in task.data_settings or config.tokenizer != "bpe"):
         raise UsageError(

@@ -152,7 +152,8 @@ class Guard:
             "/web/",
             *(path for path in self._open_paths if path.endswith("/") and path != "/"),
         )
-        self._file_paths = frozenset[str]().union(*(each.file_paths for each in protocols))
+        paths = (each.file_paths if settings.files else frozenset[str]() for each in protocols)
+        self._file_paths = frozenset[str]().union(*paths, *(each.recording_paths for each in protocols))
         self._light_paths = tuple(path for each in protocols for path in each.light_paths)
         self._num_files = 0
         """Number of files that are being received."""
@@ -177,6 +178,7 @@ class Guard:
                 sending.headers |= self._origins.permission(headers)
                 await Response(status_code=204)(scope, receive, sending)
                 return
+            _require_plain_body(headers)
             has_token_in_body = (scope["type"], scope["path"]) in self._token_fields
             if not has_token_in_body:
                 self._require_token(scope, headers, b"")
@@ -245,10 +247,6 @@ class Guard:
         """The whole body; None if the client has gone."""
         if scope["type"] == "websocket":
             return b""
-        if headers.get("content-encoding", "identity").lower() != "identity":
-            raise Refusal(415, "encoding", "the body is compressed; send it as it is", _CLOSING)
-        if "content-length" in headers and "transfer-encoding" in headers:
-            raise Refusal(400, "two_lengths", "the body has a Content-Length and chunks; send one", _CLOSING)
         has_file = scope["path"] in self._file_paths
         if has_file and self._num_files >= _MOST_FILES:
             raise Refusal(429, "too_many_files", "other files are being sent; try again in 1 s", _LATER)
@@ -342,6 +340,14 @@ class _Sending:
 
 
 # Made anew each time: an exception that is raised again keeps the frames of before, and the bodies in them.
+def _require_plain_body(headers: Headers) -> None:
+    """Refuse a body that is compressed, or whose length is told twice."""
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refusal(415, "encoding", "the body is compressed; send it as it is", _CLOSING)
+    if "content-length" in headers and "transfer-encoding" in headers:
+        raise Refusal(400, "two_lengths", "the body has a Content-Length and chunks; send one", _CLOSING)
+
+
 def _too_large(most_bytes: int) -> Refusal:
     message = f"the body has more than {most_bytes:,} bytes; send less"
     return Refusal(413, "too_large", message, _CLOSING)

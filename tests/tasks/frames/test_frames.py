@@ -107,7 +107,7 @@ def test_a_model_of_frames_learns_and_is_the_same_by_command_and_in_python(
     log_probs = [float(line) for line in capfdbinary.readouterr().out.split()]
     assert log_probs == pytest.approx([each.log_prob for each in transcriber.score(sources, texts)])
     with pytest.raises(UsageError, match="workers"):
-        next(transcriber.answer_pairs([], workers=-1))
+        transcriber.answer_pairs([], workers=-1)
     total, tokens = sum(log_probs), sum(len(text) + 1 for text in texts)
     assert scores["perplexity"]["score"] == pytest.approx(np.exp(-total / tokens))
 

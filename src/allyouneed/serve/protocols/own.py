@@ -125,7 +125,7 @@ def routes(service: Service) -> APIRouter:
 
 
 PROTOCOL: Final = Protocol(
-    "own", routes, open_paths=frozenset({"/api/models"}), file_paths=frozenset({"/api/transcribe"})
+    "own", routes, open_paths=frozenset({"/api/models"}), recording_paths=frozenset({"/api/transcribe"})
 )
 
 

@@ -35,7 +35,9 @@ class Protocol:
     open_paths: frozenset[str] = frozenset()
     """Paths that need no token, and beginnings of such paths, which end in a slash."""
     file_paths: frozenset[str] = frozenset()
-    """Paths that files are sent to."""
+    """Paths that files to be translated are sent to, which the server may be told to take."""
+    recording_paths: frozenset[str] = frozenset()
+    """Paths that recordings are sent to."""
     light_paths: tuple[str, ...] = ()
     """Beginnings of paths that need no model; they are answered however busy the server is."""
     token_scheme: str = "Bearer"
