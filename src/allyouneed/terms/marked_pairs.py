@@ -49,7 +49,7 @@ class MarkedPairs(CorpusFiles):
 
     @classmethod
     def of(cls, files: Reader, data: DataConfig) -> Reader:
-        """The pairs as the settings want them; the files themselves if these want nothing, or are no pairs."""
+        """The pairs as the settings want them; the files themselves if these want none, or are no pairs."""
         if not (isinstance(files, CorpusFiles) and (data.placeholders or data.annotate_terms)):
             return files
         settings = {each.name: getattr(files, each.name) for each in fields(files)}
