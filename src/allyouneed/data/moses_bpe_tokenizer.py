@@ -7,14 +7,14 @@ therefore not always the same text.
 
 import json
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cache
 from html import unescape
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
-from allyouneed.data.tokenizer import SYMBOL, Tokenizer, require_pieces, require_unicode, surrogate_errors
+from allyouneed.data.tokenizer import ListedTokenizer, require_pieces, require_unicode, surrogate_errors
 from allyouneed.data.words import characters_of_bytes, words_of_bytes
 from allyouneed.errors import UsageError
 from allyouneed.storage import publish
@@ -77,7 +77,7 @@ class Codes(NamedTuple):
         return cls(tuple(merges), ends_apart=not has_counts and _VERSIONS[version])
 
 
-class MosesBpeTokenizer(Tokenizer):
+class MosesBpeTokenizer(ListedTokenizer):
     """Converts text to ids and back as models with Moses' words expect.
 
     Args:
@@ -91,21 +91,16 @@ class MosesBpeTokenizer(Tokenizer):
         UsageError: `sacremoses` is not installed.
     """
 
-    _has_words = False
-
     def __init__(self, codes: Codes, pieces: Sequence[str], language: str, steps: Iterable[str] = ()) -> None:
+        super().__init__(pieces)
         self._codes, self._language, self._steps = codes, language, tuple(sorted(steps))
         self._ranks = {merge: rank for rank, merge in enumerate(codes.merges)}
-        self._names = (*CONTROL_SYMBOLS, *pieces)
-        self._ids = {name: token for token, name in enumerate(self._names) if token > UNKNOWN}
-        self._languages = {name: token for name, token in self._ids.items() if SYMBOL.fullmatch(name)}
-        self._piece = cache(self._print_piece)
         self._cached: dict[str, list[str]] = {}
         self._moses = _Moses.of(language, self._steps)
 
     def for_language(self, language: str) -> Self:
         """The same pieces with the rules of another language."""
-        return type(self)(self._codes, self._names[len(CONTROL_SYMBOLS) :], language, self._steps)
+        return type(self)(self._codes, self._pieces, language, self._steps)
 
     @classmethod
     def from_description(cls, description: dict[str, Any]) -> Self:
@@ -141,43 +136,15 @@ class MosesBpeTokenizer(Tokenizer):
             "ends_apart": self._codes.ends_apart,
             "steps": self._steps,
             "merges": [" ".join(merge) for merge in self._codes.merges],
-            "pieces": self._names[len(CONTROL_SYMBOLS) :],
+            "pieces": self._pieces,
         }
         publish.write_text(path, json.dumps(description, ensure_ascii=False, indent=1))
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Every entry, control symbols included, in the order of ids."""
-        return self._names
-
-    @property
-    def languages(self) -> Mapping[str, int]:
-        """The symbols that say which language a model writes, such as `>>fra<<`, and their ids."""
-        return self._languages
-
-    def with_languages(self, codes: Iterable[str]) -> Self:
-        """This vocabulary with one more entry for each language that a model is to be told to write."""
-        own, more = self._names[len(CONTROL_SYMBOLS) :], (f">>{code}<<" for code in codes)
-        return type(self)(self._codes, [*dict.fromkeys([*own, *more])], self._language, self._steps)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of entries, including control symbols; ids are below it."""
-        return len(self._names)
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without start and end symbols; a piece that is no entry is the unknown symbol.
-
-        Raises:
-            DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
-        """
-        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts; see `encode`."""
         with surrogate_errors(texts):
             of_texts = [self._split(text) for text in texts]
-        return [[self._ids.get(piece, UNKNOWN) for piece in pieces] for pieces in of_texts]
+        return [[self._id_of_piece.get(piece, UNKNOWN) for piece in pieces] for pieces in of_texts]
 
     def merges(self) -> dict[tuple[int, int], tuple[int, int]]:
         """None that others could apply.
@@ -260,8 +227,11 @@ class MosesBpeTokenizer(Tokenizer):
     def _print_piece(self, token: int) -> str:
         return self._names[token]
 
+    def _with_pieces(self, pieces: Sequence[str]) -> Self:
+        return type(self)(self._codes, pieces, self._language, self._steps)
+
     def _identity(self) -> Hashable:
-        return self._codes, self._names, self._language, self._steps
+        return self._codes, self._pieces, self._language, self._steps
 
 
 class _Moses(NamedTuple):

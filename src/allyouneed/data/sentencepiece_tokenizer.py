@@ -11,11 +11,10 @@ import io
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from allyouneed.data.tokenizer import SYMBOL, Tokenizer, require_pieces, surrogate_errors
+from allyouneed.data.tokenizer import ListedTokenizer, require_pieces, surrogate_errors
 from allyouneed.errors import UsageError
 from allyouneed.storage import publish
 from allyouneed.symbols import CONTROL_SYMBOLS, MAX_ENTRIES, UNKNOWN
@@ -35,26 +34,25 @@ _LEARNING_THREADS = 8
 """A constant, as sums of floats depend on it."""
 
 
-class SentencePieceTokenizer(Tokenizer):
+class SentencePieceTokenizer(ListedTokenizer):
     """Converts text to ids and back as SentencePiece does. Made by `learn`, `from_model` or `load`."""
 
-    _has_words = False
-
     def __init__(self, model: bytes, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
+        super().__init__(pieces)
         self._model, self._processor = model, processor
-        self._names = (*CONTROL_SYMBOLS, *pieces)
-        ids = {name: token for token, name in enumerate(self._names)}
         self._id_of = [
-            UNKNOWN if _is_special(processor, number) else ids.get(processor.id_to_piece(number), UNKNOWN)
+            UNKNOWN
+            if _is_special(processor, number)
+            else self._id_of_piece.get(processor.id_to_piece(number), UNKNOWN)
             for number in range(processor.get_piece_size())
         ]
         self._known = {*self._id_of}
         self._others = {
-            name: token for name, token in ids.items() if token > UNKNOWN and token not in self._known
+            piece: token
+            for piece, token in self._id_of_piece.items()
+            if token not in self._known and piece not in self.languages
         }
         """Entries that the model lacks, such as those of the other side in a joint vocabulary."""
-        self._languages = {name: self._others.pop(name) for name in [*self._others] if SYMBOL.fullmatch(name)}
-        self._piece = cache(self._print_piece)
 
     @classmethod
     def from_model(cls, model: bytes, pieces: Sequence[str] | None = None) -> Self:
@@ -140,7 +138,7 @@ class SentencePieceTokenizer(Tokenizer):
         """Write one JSON file."""
         description = {
             "kind": KIND,
-            "pieces": self._names[len(CONTROL_SYMBOLS) :],
+            "pieces": self._pieces,
             "model": base64.b64encode(self._model).decode(),
         }
         publish.write_text(path, json.dumps(description, ensure_ascii=False, indent=1))
@@ -149,34 +147,6 @@ class SentencePieceTokenizer(Tokenizer):
     def model(self) -> bytes:
         """SentencePiece's own model, the content of an `.spm` file."""
         return self._model
-
-    @property
-    def names(self) -> Sequence[str]:
-        """Every entry, control symbols included, in the order of ids."""
-        return self._names
-
-    @property
-    def languages(self) -> Mapping[str, int]:
-        """The symbols that say which language a model writes, such as `>>fra<<` in those of OPUS-MT."""
-        return self._languages
-
-    def with_languages(self, codes: Iterable[str]) -> Self:
-        """This vocabulary with one more entry for each language that a model is to be told to write."""
-        own, more = self._names[len(CONTROL_SYMBOLS) :], (f">>{code}<<" for code in codes)
-        return type(self)(self._model, self._processor, [*dict.fromkeys([*own, *more])])
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of entries, including control symbols; ids are below it."""
-        return len(self._names)
-
-    def encode(self, text: str) -> list[int]:
-        """The ids of `text`, without start and end symbols; a piece that is no entry is the unknown symbol.
-
-        Raises:
-            DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
-        """
-        return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode many texts at once, on all cores; see `encode`."""
@@ -227,8 +197,11 @@ class SentencePieceTokenizer(Tokenizer):
         byte = _BYTE_PIECE.fullmatch(name)
         return bytes([int(byte[1], 16)]) if byte else name.replace(_SPACE, " ").encode()
 
+    def _with_pieces(self, pieces: Sequence[str]) -> Self:
+        return type(self)(self._model, self._processor, pieces)
+
     def _identity(self) -> Hashable:
-        return self._model, self._names
+        return self._model, self._pieces
 
 
 def _library() -> Any:

@@ -313,6 +313,48 @@ class Tokenizer:
         return "".join(map(_in_print, self.content(token).decode(errors="surrogateescape")))
 
 
+class ListedTokenizer(Tokenizer):
+    """A tokeniser of other programs: `pieces` are in the order of their ids, without control symbols."""
+
+    _has_words = False
+
+    def __init__(self, pieces: Sequence[str]) -> None:
+        self._pieces = tuple(pieces)
+        self._names = (*CONTROL_SYMBOLS, *pieces)
+        self._id_of_piece = {piece: token for token, piece in enumerate(pieces, start=len(CONTROL_SYMBOLS))}
+        self._piece = cache(self._print_piece)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Every entry, control symbols included, in the order of ids."""
+        return self._names
+
+    @cached_property
+    def languages(self) -> Mapping[str, int]:
+        """The symbols that say which language a model writes, such as `>>fra<<`, and their ids."""
+        return {piece: token for piece, token in self._id_of_piece.items() if SYMBOL.fullmatch(piece)}
+
+    def with_languages(self, codes: Iterable[str]) -> Self:
+        """This vocabulary with one more entry for each language that a model is to be told to write."""
+        return self._with_pieces([*dict.fromkeys([*self._pieces, *(f">>{code}<<" for code in codes)])])
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of entries, including control symbols; ids are below it."""
+        return len(self._names)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of `text`, without start and end symbols; a piece that is no entry is the unknown symbol.
+
+        Raises:
+            DataError: `text` contains half a surrogate pair, which UTF-8 cannot encode.
+        """
+        return self.encode_batch([text])[0]
+
+    def _with_pieces(self, pieces: Sequence[str]) -> Self:
+        raise NotImplementedError
+
+
 def _in_print(character: str) -> str:
     if character == " ":
         return "▁"
