@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from allyouneed.cli.progress import progress
 from allyouneed.data.lines import is_blank, read_lines, write_lines
-from allyouneed.evaluation import format_scores
+from allyouneed.evaluation.scores import format_scores
 from allyouneed.tasks.parsing.bracket_f1 import score_trees
 from allyouneed.tasks.parsing.parser import penn_words
 from allyouneed.tasks.parsing.treebank import clean_trees, without_unary_cycles

@@ -16,8 +16,16 @@ from hypothesis import strategies as st
 from sacrebleu import BLEU, CHRF
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.evaluation import WORDS, BleuTokens, bleu_13a, bleu_of, choose_tokens
-from allyouneed.evaluation.bleu import has_few_spaces, moses_bleu, moses_tokenizer
+from allyouneed.evaluation.bleu import (
+    WORDS,
+    BleuTokens,
+    bleu_13a,
+    bleu_of,
+    choose_tokens,
+    has_few_spaces,
+    moses_bleu,
+    moses_tokenizer,
+)
 from allyouneed.evaluation.metrics import chrf
 from allyouneed.evaluation.scores import Metric
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from allyouneed.evaluation import Metric, bleu_13a
+from allyouneed.evaluation.bleu import bleu_13a
 from allyouneed.evaluation.metrics import (
     BESIDE_BLEU,
     EXPLANATIONS,
@@ -16,6 +16,7 @@ from allyouneed.evaluation.metrics import (
     split_compounds,
     translation_metrics,
 )
+from allyouneed.evaluation.scores import Metric
 
 METRICS: dict[str, Metric] = {
     metric.__name__: metric for metric in translation_metrics("de", []) if metric not in BESIDE_BLEU

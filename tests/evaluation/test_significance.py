@@ -7,7 +7,7 @@ import pytest
 from sacrebleu import BLEU, corpus_bleu
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation import BleuTokens, bleu_13a
+from allyouneed.evaluation.bleu import BleuTokens, bleu_13a
 from allyouneed.evaluation.significance import paired_bootstrap
 
 DRAW = random.Random(1)

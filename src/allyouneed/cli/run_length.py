@@ -124,7 +124,7 @@ def print_scores(run: Path, texts: Sequence[Sequence[str]], device: Device) -> N
     """Print the scores of a run's model on held-out text, if any, and write them to RUN/test.json."""
     if not texts or number_given("RANK", 0):  # the first process of `torchrun` prints
         return
-    from allyouneed.evaluation import format_scores, headline, scores_to_json
+    from allyouneed.evaluation.scores import format_scores, headline, scores_to_json
     from allyouneed.runs.loading import load, task_of
     from allyouneed.storage.publish import write_text
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from allyouneed.evaluation import Score, scores_to_json, translation_metrics
-from allyouneed.evaluation.metrics import chrf
-from allyouneed.evaluation.scores import Metric
+from allyouneed.evaluation.metrics import chrf, translation_metrics
+from allyouneed.evaluation.scores import Metric, Score, scores_to_json
 from allyouneed.storage.checkpoint import WEIGHTS
 from allyouneed.storage.run_directory import resolve_model
 

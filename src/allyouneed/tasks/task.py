@@ -13,7 +13,7 @@ from allyouneed.data.corpus import CleaningReport, Reader, clean_pairs
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vocabulary_sample import Sample, Texts, sampled_lines
 from allyouneed.errors import DataError
-from allyouneed.evaluation import Score
+from allyouneed.evaluation.scores import Score
 
 if TYPE_CHECKING:
     from allyouneed.training.meters import Validation

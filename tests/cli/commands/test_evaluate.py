@@ -12,7 +12,8 @@ import pytest
 from allyouneed import load_translator
 from allyouneed.cli.program import main
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation import bleu_13a, translation_metrics
+from allyouneed.evaluation.bleu import bleu_13a
+from allyouneed.evaluation.metrics import translation_metrics
 from allyouneed.evaluation.significance import paired_bootstrap
 
 HYPOTHESES = ["Ein Mann läuft schnell.", "", "Zwei\u2028Hunde spielen im Schnee ."]

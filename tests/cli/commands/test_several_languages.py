@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed import load_translator
-from allyouneed.evaluation import WORDS, bleu_of
+from allyouneed.evaluation.bleu import WORDS, bleu_of
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.tasks.translation.translator import Translator
 

@@ -9,7 +9,7 @@ import pytest
 from allyouneed import load_translator
 from allyouneed.cli.program import main
 from allyouneed.data.lines import read_lines
-from allyouneed.evaluation import BleuTokens, bleu_13a, bleu_of
+from allyouneed.evaluation.bleu import BleuTokens, bleu_13a, bleu_of
 from allyouneed.evaluation.significance import bootstrap_p_value, paired_bootstrap
 from allyouneed.lab.statistics.figure_tests import TESTS
 

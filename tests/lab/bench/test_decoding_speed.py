@@ -12,7 +12,7 @@ from allyouneed.config.model import ModelConfig
 from allyouneed.config.run import SearchConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError
-from allyouneed.evaluation import BleuTokens, bleu_13a, bleu_of
+from allyouneed.evaluation.bleu import BleuTokens, bleu_13a, bleu_of
 from allyouneed.lab.bench.contenders import OURS, Entry, missing_package
 from allyouneed.lab.bench.decoding_contenders import (
     CONTENDERS,

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation.bleu import bleu_13a
 from allyouneed.evaluation.significance import bleu_counts, bleu_of_counts
 from allyouneed.lab.paper.experiment import (
     HYPOTHESES,

@@ -7,7 +7,7 @@ import pytest
 
 from allyouneed import average, train
 from allyouneed.config.presets import demo
-from allyouneed.evaluation import bleu_13a
+from allyouneed.evaluation.bleu import bleu_13a
 from allyouneed.lab.demo.grammar import DemoCorpus
 from allyouneed.runs.loading import load_translator
 

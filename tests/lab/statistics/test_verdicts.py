@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from allyouneed.errors import DataError
-from allyouneed.evaluation import BleuTokens, bleu_of
+from allyouneed.evaluation.bleu import BleuTokens, bleu_of
 from allyouneed.evaluation.significance import bleu_counts, bleu_of_counts, resampled_scores
 from allyouneed.lab.paper import training_rows
 from allyouneed.lab.paper.experiment import Experiment, Figure, Results, Row

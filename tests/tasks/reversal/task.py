@@ -6,7 +6,7 @@ from typing import Any
 
 from allyouneed.config.run import DataConfig, RunConfig
 from allyouneed.data.tokenizer import Tokenizer
-from allyouneed.evaluation import Score
+from allyouneed.evaluation.scores import Score
 from allyouneed.inference.engine_choice import build_engine
 from allyouneed.inference.generate import generate
 from allyouneed.inference.stored_model import Model

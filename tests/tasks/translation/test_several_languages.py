@@ -10,7 +10,7 @@ from allyouneed import evaluate
 from allyouneed.config.run import DataConfig
 from allyouneed.data.sentencepiece_tokenizer import SentencePieceTokenizer
 from allyouneed.errors import DataError, UsageError
-from allyouneed.evaluation import WORDS, bleu_of
+from allyouneed.evaluation.bleu import WORDS, bleu_of
 from allyouneed.inference.scheduler import Scheduler
 from allyouneed.inference.search_plan import Batching
 from allyouneed.preparation.prepared_data import PreparedData

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from allyouneed import CorpusFiles, DataConfig, RunConfig, evaluate, prepare, train
-from allyouneed.evaluation import WORDS, BleuTokens, bleu_of
+from allyouneed.evaluation.bleu import WORDS, BleuTokens, bleu_of
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.storage.run_log import read_log
 from allyouneed.tasks.translation import task

@@ -15,15 +15,9 @@ from allyouneed.cli.shared_options import SEVERAL, Device, SearchOptions, device
 from allyouneed.data.directed_pairs import named_files
 from allyouneed.data.lines import is_blank, read_aligned, read_lines
 from allyouneed.errors import DataError, ModelError, UsageError, notice
-from allyouneed.evaluation import (
-    Score,
-    choose_tokens,
-    format_scores,
-    headline,
-    scores_to_json,
-    translation_metrics,
-)
-from allyouneed.evaluation.metrics import EXPLANATIONS
+from allyouneed.evaluation.bleu import choose_tokens
+from allyouneed.evaluation.metrics import EXPLANATIONS, translation_metrics
+from allyouneed.evaluation.scores import Score, format_scores, headline, scores_to_json
 from allyouneed.language_codes import Direction
 from allyouneed.storage.publish import require_file
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees, words_of

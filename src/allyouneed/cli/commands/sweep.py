@@ -91,7 +91,7 @@ def _translating(
     model: Path, device: Device, target_language: str | None, sources: list[str], *references: list[str]
 ) -> _Development:
     """A development set of sentences, compared by BLEU."""
-    from allyouneed.evaluation import bleu_of, choose_tokens
+    from allyouneed.evaluation.bleu import bleu_of, choose_tokens
     from allyouneed.evaluation.significance import paired_bootstrap
     from allyouneed.runs.loading import load_translator
 

@@ -12,7 +12,7 @@ from allyouneed.config.run import RunConfig, SearchConfig
 from allyouneed.data.lines import is_blank, read_lines
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError
-from allyouneed.evaluation import bleu_of, choose_tokens
+from allyouneed.evaluation.bleu import bleu_of, choose_tokens
 from allyouneed.interop.exporting import export_model
 from allyouneed.lab.bench.contenders import OURS
 from allyouneed.lab.bench.training_workloads import SHAPES, multi30k_lengths

@@ -20,7 +20,9 @@ from allyouneed.config.presets import demo as demo_preset
 from allyouneed.config.run import RunConfig
 from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.data.lines import read_lines, write_lines
-from allyouneed.evaluation import Score, bleu_13a, chrf, scores_to_json
+from allyouneed.evaluation.bleu import bleu_13a
+from allyouneed.evaluation.metrics import chrf
+from allyouneed.evaluation.scores import Score, scores_to_json
 from allyouneed.lab.demo.grammar import DemoCorpus, demo_dictionary, generate_demo_corpus
 from allyouneed.preparation.preparing import prepare
 from allyouneed.runs.loading import load_translator

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from allyouneed.config.presets import base
-from allyouneed.evaluation import bleu_of, choose_tokens
+from allyouneed.evaluation.bleu import bleu_of, choose_tokens
 from allyouneed.lab.paper.experiment import Experiment, Figure, Row, WeightsMissingError, Work
 from allyouneed.lab.paper.remade_data import remade_data
 from allyouneed.lab.paper.scales import Scale

@@ -16,7 +16,8 @@ from matplotlib.figure import Figure as Picture
 from allyouneed.config.presets import base
 from allyouneed.config.run import RunConfig
 from allyouneed.data.batch_plans import Batch
-from allyouneed.evaluation import bleu_of, choose_tokens, perplexity
+from allyouneed.evaluation.bleu import bleu_of, choose_tokens
+from allyouneed.evaluation.scores import perplexity
 from allyouneed.evaluation.significance import bleu_counts
 from allyouneed.explorer.html_parts import finish_panel, heading, legend_of, panel, plot
 from allyouneed.hardware.machine import wait_for

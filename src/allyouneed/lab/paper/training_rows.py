@@ -14,7 +14,8 @@ from allyouneed.cost.estimate import PUBLISHED
 from allyouneed.cost.ledger import read_ledger
 from allyouneed.data.lines import read_aligned
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import bleu_of, choose_tokens, perplexity
+from allyouneed.evaluation.bleu import bleu_of, choose_tokens
+from allyouneed.evaluation.scores import perplexity
 from allyouneed.evaluation.significance import bleu_counts
 from allyouneed.lab.paper.experiment import (
     AVERAGED,

@@ -10,7 +10,6 @@ from allyouneed.data.frame_format import FrameFormat
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vectors import Vectors
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import Score, perplexity
 from allyouneed.evaluation.error_rates import (
     character_error_rate,
     require_jiwer,
@@ -18,6 +17,7 @@ from allyouneed.evaluation.error_rates import (
     share_exact,
     word_error_rate,
 )
+from allyouneed.evaluation.scores import Score, perplexity
 from allyouneed.tasks.requests import require_one_each
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 

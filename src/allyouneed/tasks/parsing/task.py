@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from allyouneed.config.run import DataConfig, DecodingPrecision, RunConfig
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.errors import DataError, ModelError, UsageError
-from allyouneed.evaluation import Score
+from allyouneed.evaluation.scores import Score
 from allyouneed.tasks.parsing.bracket_f1 import BracketScores, score_trees
 from allyouneed.tasks.parsing.linearisation import TAGGED, WORD, is_word, symbols_per_word
 from allyouneed.tasks.parsing.tree_vocabulary import TreeVocabulary

@@ -10,16 +10,9 @@ from allyouneed.config.run import DataConfig, DecodingPrecision, RunConfig
 from allyouneed.data.lines import is_blank
 from allyouneed.data.tokenizer import Tokenizer, split_symbol
 from allyouneed.errors import UsageError
-from allyouneed.evaluation import (
-    WORDS,
-    Metric,
-    Score,
-    bleu_of,
-    choose_tokens,
-    chrf,
-    perplexity,
-    translation_metrics,
-)
+from allyouneed.evaluation.bleu import WORDS, bleu_of, choose_tokens
+from allyouneed.evaluation.metrics import chrf, translation_metrics
+from allyouneed.evaluation.scores import Metric, Score, perplexity
 from allyouneed.tasks.requests import TranslationRequest, results
 from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Choice, Task, TrainingText, Units
 
