@@ -269,6 +269,14 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><w:document><w:p
             _archive(lambda archive: archive.writestr("word/document.xml", b"\0" * (1 << 27))),
             "more than 64 MiB",
         ),
+        (
+            _archive(
+                lambda archive: [
+                    archive.writestr(f"word/header{n}.xml", b"\0" * (1 << 25)) and None for n in range(5)
+                ]
+            ),
+            "its texts: more than 128 MiB",
+        ),
         (_archive(lambda archive: archive.writestr("word/x.bin", b"\0" * (1 << 27))), "more than 64 MiB"),
         (_document(BOMB), "word/document.xml: line 1, column 1: declarations are not accepted"),
         (_document("<w:document><w:p></w:document>"), "word/document.xml: line 1"),
@@ -372,5 +380,31 @@ def test_chapters_with_declared_entities_are_read_and_get_none() -> None:
 
 
 def test_macros_of_open_documents_are_refused() -> None:
+    scripts = _archive(lambda archive: archive.writestr("Scripts/a.js", "x"))
+    assert part(shouted("a.epub", scripts), "Scripts/a.js") == "x"
     with pytest.raises(DataError, match="has macros"):
         shouted("a.odt", _archive(lambda archive: archive.writestr("Basic/Standard/Module1.xml", "<x/>")))
+
+
+def test_parts_may_have_other_names() -> None:
+    xml = "<w:p><w:r><w:t>A dog</w:t></w:r></w:p>"
+    content = _archive(lambda archive: archive.writestr("word/document2.xml", xml))
+    assert "A DOG" in part(shouted("a.docx", content), "word/document2.xml")
+
+    def fill(archive: zipfile.ZipFile) -> None:
+        archive.writestr("META-INF/container.xml", "<html>no</html>")
+        archive.writestr("c.xml", '<?xml version="1.0" encoding="us-ascii"?><html><p>&#228;</p></html>')
+        archive.writestr("d.xml", "<data>no</data>")
+
+    found = shouted("a.epub", _archive(fill))
+    assert part(found, "c.xml") == '<?xml version="1.0" encoding="UTF-8"?><html><p>Ä</p></html>'
+    assert "no" in part(found, "d.xml")
+    assert "no" in part(found, "META-INF/container.xml")
+
+
+def test_returns_of_excel_are_no_words() -> None:
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    strings = f'<sst xmlns="{main}"><si><t>One_x000D_\ntwo</t></si></sst>'
+    content = _archive(lambda archive: archive.writestr("xl/sharedStrings.xml", strings))
+    shouted("a.xlsx", content)
+    assert SEEN == ["One\ntwo"]

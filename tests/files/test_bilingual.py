@@ -83,9 +83,23 @@ def test_units_that_are_not_translated_stay() -> None:
 
 def test_segments_may_have_cdata_and_comments() -> None:
     content = (
-        "<xliff><file><unit><source><![CDATA[A <b> dog]]></source><!-- x --><target/></unit></file></xliff>"
+        "<xliff><file><unit><source><![CDATA[A < dog]]></source><!-- x --><target/></unit></file></xliff>"
     )
-    assert shouted_text("a.xlf", content) == content.replace("<target/>", "<target>A &lt;B&gt; DOG</target>")
+    assert shouted_text("a.xlf", content) == content.replace("<target/>", "<target>A &lt; DOG</target>")
+
+
+def test_tags_in_a_text_stay_around_their_words() -> None:
+    unit = "<xliff><file><unit><source>{}</source><target/></unit></file></xliff>"
+    for tags in (("&lt;b&gt;", "&lt;/b&gt;"), ("&lt;a href=&quot;x&quot;&gt;", "&lt;/a&gt;")):
+        content = unit.format("A {}big{} <g>dog</g>".format(*tags))
+        target = "A {}BIG{} <g>DOG</g>".format(*tags)
+        assert shouted_text("a.xlf", content) == content.replace("<target/>", f"<target>{target}</target>")
+        assert SEEN == ["A big dog"]
+    content = unit.format("<![CDATA[A <b>big</b> dog]]>")
+    assert "<target>A &lt;b&gt;BIG&lt;/b&gt; DOG</target>" in shouted_text("a.xlf", content)
+    assert "<target>1 &lt; 2 &lt;B&gt; A</target>" in shouted_text(
+        "a.xlf", unit.format("1 &lt; 2 &lt;b&gt; a")
+    )
 
 
 @pytest.mark.parametrize("empty", ["<seg></seg>", "<seg/>", "<seg> </seg>"])
@@ -99,3 +113,42 @@ def test_many_units_with_notes_take_no_longer_each() -> None:
     unit = "<trans-unit><source>A</source><note>x</note></trans-unit>"
     found = shouted_text("a.xlf", f"<xliff>{unit * 5_000}{' ' * 100_000}</xliff>")
     assert found.count("<target>") == 5_000
+
+
+def test_comments_in_a_unit_take_no_time() -> None:
+    unit = f"<unit><source>A</source>{'<!--a-->' * 1_000}<seg-source>A</seg-source><note>x</note></unit>"
+    found = shouted_text("a.xlf", f"<xliff><file>{unit * 20}</file></xliff>")
+    assert found.count("</seg-source><target>A</target><note>") == 20
+
+
+def test_a_target_belongs_to_its_unit() -> None:
+    unit = "<trans-unit><source>{0}</source><seg-source>{0}</seg-source>{1}</trans-unit>"
+    content = f"<xliff><file>{unit.format('one', '')}{unit.format('two', '<target/>')}</file></xliff>"
+    expected = unit.format("one", "<target>ONE</target>") + unit.format("two", "<target>TWO</target>")
+    assert shouted_text("a.xlf", content) == f"<xliff><file>{expected}</file></xliff>"
+
+
+def test_groups_within_a_fixed_group_are_fixed() -> None:
+    unit = "<trans-unit{}><source>A</source></trans-unit>"
+    own = unit.format(" translate='yes'")
+    units = f'<group id="1">{unit.format("")}</group>{unit.format("")}{own}'
+    content = f'<xliff><file><group translate="no">{units}</group>{unit.format("")}</file></xliff>'
+    found = shouted_text("a.xlf", content)
+    assert found.count("<target>") == 2
+    assert found.index("<target>") > found.index("translate='yes'")
+
+
+def test_alternatives_of_other_tools_stay() -> None:
+    unit = "<trans-unit><source>A</source>{}<alt-trans><source>B</source><target/></alt-trans></trans-unit>"
+    content = f"<xliff><file>{unit.format('')}</file></xliff>"
+    assert shouted_text("a.xlf", content) == content.replace(
+        "</source><alt", "</source><target>A</target><alt"
+    )
+
+
+def test_another_encoding_is_no_longer_declared() -> None:
+    unit = "<unit><source>gr&#xf6;&#xdf;e</source></unit>"
+    head = '<?xml version="1.0" encoding="ISO-8859-1"?>'
+    found = shouted_text("a.xlf", f"{head}\n<xliff><file>{unit}</file></xliff>")
+    assert found.startswith('<?xml version="1.0" encoding="UTF-8"?>')
+    assert found.endswith("<target>GRÖSSE</target></unit></file></xliff>")

@@ -52,8 +52,8 @@ title: Dogs
 ---
 # A DOG *RUNS*
 
-A **YOUNG** MAN SITS ON A `bench` AND READS [A RED BOOK](http://x.org/a_b "T (x)"), SEE [THIS][ref], [REF] \
-OR <http://y.org>. ![a cat](c.png) 2 \\* 3 & MORE.\\
+A **YOUNG** MAN SITS ON A `bench` AND READS [A RED BOOK](http://x.org/a_b "T (x)"), SEE [THIS][ref], \
+[REF][ref] OR <http://y.org>. ![a cat](c.png) 2 \\* 3 & MORE.\\
 NEXT LINE.
 
 > A QUOTE OF TWO LINES.
@@ -132,3 +132,23 @@ def test_what_ends_a_line_in_markdown_shifts_nothing() -> None:
 def test_html_within_a_quotation_stays() -> None:
     page = "> <div>\n> a b\n> </div>\n\nText\n"
     assert shouted_text("a.md", page) == page.replace("Text", "TEXT")
+
+
+def test_links_by_their_own_names_still_lead_there() -> None:
+    page = "See [Getting started][] or [Install  it], [the *third*] and [x](y).[^1]\n\n[^1]: A note.\n"
+    targets = "\n[getting started]: a\n[install it]: b\n[The *third*]: c\n"
+    assert shouted_text("a.md", page + targets) == (
+        "SEE [GETTING STARTED][Getting started] OR [INSTALL IT][Install it], [THE *THIRD*][the *third*] AND "
+        "[X](y).[^1]\n\n[^1]: A NOTE.\n" + targets
+    )
+
+
+def test_brackets_and_bars_mean_no_more_than_before() -> None:
+    assert shouted_text("a.md", "[z\\]](/u) and [1]\n") == "[Z\\]](/u) AND [1]\n"
+    table = "| a | b |\n|---|---|\n| one \\| *two* `x \\| y` | c |\n"
+    assert shouted_text("a.md", table) == ("| A | B |\n|---|---|\n| ONE \\| *TWO* `x \\| y` | C |\n")
+
+
+def test_settings_in_toml_stay() -> None:
+    page = '+++\ntitle = "One"\n+++\nA dog\n'
+    assert shouted_text("a.md", page) == page.replace("A dog", "A DOG")

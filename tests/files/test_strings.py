@@ -143,6 +143,9 @@ def test_aliases_do_not_multiply() -> None:
         ("a: [x, y, z]", "a: [X, Y, Z]"),
         ("a: >\n  One\n  two.\n\n  Three.\nb: c\n", "a: >\n  ONE TWO.\n\n  THREE.\nb: C\n"),
         ("a: |2\n   One\n  two\nb: c\n", 'a: " ONE\\nTWO\\n"\nb: C\n'),
+        ("a: &x |2\n   One\nb: *x\n", 'a: &x " ONE\\n"\nb: *x\n'),
+        ("a: >\n  One\n\n\n  Two.\n", "a: >\n  ONE\n\n\n  TWO.\n"),
+        ("a: >\n  One\n    two\n", 'a: "ONE\\n  TWO\\n"\n'),
         ("a:\n  b: 'One\n\n    two'\n", 'a:\n  b: "ONE\\nTWO"\n'),
         ("a: |\r\n  One\r\n  two\r\n", "a: |\r\n  ONE\r\n  TWO\r\n"),
         ("en: x\nfr: y\n", "en: X\nfr: Y\n"),
@@ -206,3 +209,20 @@ def test_tags_stand_around_their_words_unless_they_are_part_of_something_else(
     """What the model would see is the whole text if its tags are text."""
     assert json.loads(shouted_text("a.json", json.dumps([text]))) == [expected]
     assert " ".join(SEEN) == (seen or text)
+
+
+def test_long_words_of_apple_strings_take_no_time() -> None:
+    word = "a" * 200_000
+    assert shouted_text("a.strings", f'"k" = "v";\n{word}\n') == f'"k" = "V";\n{word}\n'
+
+
+def test_a_template_of_gettext_becomes_a_catalogue() -> None:
+    content = (
+        'msgid ""\nmsgstr ""\n"Language: \\n"\n"Content-Type: text/plain; charset=CHARSET\\n"\n'
+        '"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"\n\n'
+        'msgid "a dog"\nmsgid_plural "dogs"\nmsgstr[0] ""\nmsgstr[1] ""\n'
+    )
+    found = shouted_text("messages.pot", content)
+    expected = content.replace('"Language: ', '"Language: de').replace("CHARSET", "UTF-8")
+    expected = expected.replace("INTEGER", "2").replace("EXPRESSION", "(n != 1)")
+    assert found == expected.replace('[0] ""', '[0] "A DOG"').replace('[1] ""', '[1] "DOGS"')

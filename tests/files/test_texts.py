@@ -74,3 +74,44 @@ def test_only_strings_of_an_app_are_translated() -> None:
 def test_pages_that_are_xml_have_no_entities_of_html() -> None:
     page = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><p>A\xa0dog<br/>runs</p></html>'
     assert shouted_text("a.xhtml", page) == page.replace("A\xa0dog", "A\xa0DOG").replace("runs", "RUNS")
+
+
+def test_arrays_and_styles_are_told_from_strings() -> None:
+    content = (
+        "<resources><string-array name='a' translatable='false'><item>x</item></string-array>"
+        "<string name='b'>one</string><string-array name='c'><item>@string/foo</item></string-array>"
+        "<style><item name='windowNoTitle'>true</item></style><!-- <string name='o'>old -->"
+        "<string name='d' translatable='false'>secret_key</string></resources>"
+    )
+    assert shouted_text("strings.xml", content) == content.replace("one", "ONE")
+
+
+def test_quotation_marks_of_an_app_keep_white_space() -> None:
+    content = "<resources><string name='a'>{}</string></resources>"
+    for given, expected in {
+        '"Two  spaces and <b>bold</b> text"': "TWO \\u0020SPACES AND <b>BOLD</b> TEXT",
+        'Say "hi"': "SAY HI",
+        r"Say \"hi\"": r"SAY \"HI\"",
+        "A &lt;b>big&lt;/b> dog": "A &lt;b>BIG&lt;/b> DOG",
+    }.items():
+        assert shouted_text("strings.xml", content.format(given)) == content.format(expected)
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+def test_a_text_may_have_any_line_ends(end: str) -> None:
+    assert shouted_text("a.txt", f"one{end}two{end}") == f"ONE{end}TWO{end}"
+    assert SEEN == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    "tag", ['<meta charset="{}">', '<meta http-equiv="x" content="text/html; charset={}">']
+)
+def test_a_page_declares_the_encoding_that_it_gets(tag: str) -> None:
+    assert shouted_text("a.html", tag.format("iso-8859-1") + "<p>a&ouml;") == tag.format("UTF-8") + "<p>AÖ"
+    assert shouted_text("a.html", tag.format("utf-8") + "<p>a") == tag.format("utf-8") + "<p>A"
+
+
+def test_readings_are_no_part_of_a_sentence() -> None:
+    page = "<p>A <ruby>dog<rp>(</rp><rt>wau</rt><rp>)</rp></ruby> runs.</p>"
+    shouted_text("a.html", page)
+    assert SEEN == ["A dog runs."]

@@ -67,9 +67,14 @@ class Spans:
     """
 
     def __init__(self, patterns: Sequence[str] = (), kinds: Mapping[str, str] = KINDS) -> None:
+        self._patterns = patterns
         self._own = [_usable(pattern) for pattern in patterns]
         named = (f"(?P<{kind}>{pattern}\n)" for kind, pattern in kinds.items())
         self._pattern = re.compile("|".join(named) or r"(?!)", re.VERBOSE)
+
+    def of_all_kinds(self) -> "Spans":
+        """The same, and spans of every kind of `KINDS`."""
+        return Spans(self._patterns)
 
     def find(self, text: str) -> list[Span]:
         """The spans of a text, in order; those that touch are one; letters may belong to one."""

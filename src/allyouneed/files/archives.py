@@ -6,18 +6,20 @@ import lzma
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from allyouneed.errors import DataError
 from allyouneed.files.office_text import CELLS, INLINE_CELLS, SLIDES, WORDS, Names, OfficeText
-from allyouneed.files.translating import Translate, decoded, joined
+from allyouneed.files.translating import Translate, decoded, encoded, joined
 from allyouneed.markup.dialect import HTML, XML, Dialect, escaped, xml_fault
 from allyouneed.markup.document import Document
 from allyouneed.markup.paragraph import Content
 
 _MOST_BYTES: Final = 1 << 26
 """Size of a part with texts, unpacked."""
+_MOST_BYTES_OF_TEXTS: Final = 1 << 27
+"""Size of all parts with texts, unpacked; about twenty times as much memory is needed."""
 _MOST_BYTES_IN_ALL: Final = 1 << 30
 _ODF_SILENT: Final = frozenset(
     {
@@ -54,7 +56,6 @@ _NAMESPACES: Final = {
 _MOST_PACKED: Final = 100
 """How many times larger a large part may become."""
 
-_MACROS: Final = re.compile(r"(?i)vbaproject\.bin\Z|\A(?:Basic|Scripts)/.")
 _PAGE_TYPE: Final = re.compile(r"<!DOCTYPE\s+(?:html|ncx)\b[^][<>]*>")
 _ENTITY: Final = re.compile(r"&(?!(?:lt|gt|amp|quot|apos);)[A-Za-z]\w*;")
 """An entity that the document type of a page declares."""
@@ -72,6 +73,8 @@ class Archive(NamedTuple):
 
     readers: Mapping[str, Reader]
     """Regular expression of names -> reader of the parts with such names."""
+    macros: str = r"(?i:.*vbaproject\.bin)"
+    """Regular expression of names of parts that are programs."""
     finds_kept: bool = False
     """Whether headings of tables stay as they are, which formulas name."""
 
@@ -84,7 +87,7 @@ class Archive(NamedTuple):
         """
         with _whole():
             archive = zipfile.ZipFile(io.BytesIO(content))
-        _require_harmless(archive)
+        self._require_harmless(archive)
         translate = translate.keeping(_columns(archive)) if self.finds_kept else translate
         parts = {each.filename: self._part(archive, each, translate) for each in archive.infolist()}
         contents = {name: part for name, part in parts.items() if part}
@@ -94,14 +97,13 @@ class Archive(NamedTuple):
             new.comment = archive.comment
             for each in archive.infolist():
                 is_new = each.filename in found
-                new.writestr(each, found[each.filename].encode() if is_new else _read(archive, each))
+                new.writestr(each, encoded(found[each.filename], b"") if is_new else _read(archive, each))
         return written.getvalue()
 
     def _part(
         self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, translate: Translate
     ) -> Content | None:
-        name = member.filename
-        reader = next((each for pattern, each in self.readers.items() if re.fullmatch(pattern, name)), None)
+        name, reader = member.filename, self._reader(member)
         if reader is None:
             return None
         try:
@@ -112,6 +114,28 @@ class Archive(NamedTuple):
             return reader(text, translate)
         except DataError as error:
             raise DataError(f"{name}: {error.messages[0]}", label=error.label) from None
+
+    def _reader(self, member: zipfile.ZipInfo) -> Reader | None:
+        fitting = (each for name, each in self.readers.items() if re.fullmatch(name, member.filename))
+        return next(fitting, None)
+
+    def _require_harmless(self, archive: zipfile.ZipFile) -> None:
+        members = archive.infolist()
+        if any(each.flag_bits & 1 for each in members):
+            raise DataError("encrypted; save it without a password")
+        if found := next((each for each in members if re.fullmatch(self.macros, each.filename)), None):
+            raise DataError(f"has macros ({found.filename}); save it without them")
+        of_texts = [each for each in members if self._reader(each)]
+        _require_size("the file", members, _MOST_BYTES_IN_ALL)
+        _require_size("its texts", of_texts, _MOST_BYTES_OF_TEXTS)
+        for each in members:
+            if each in of_texts or each.file_size > _MOST_PACKED * each.compress_size:
+                _require_size(each.filename, [each], _MOST_BYTES)
+
+
+def _require_size(what: str, members: Sequence[zipfile.ZipInfo], most: int) -> None:
+    if sum(each.file_size for each in members) > most:
+        raise DataError(f"{what}: more than {most >> 20:,} MiB when unpacked; divide it", label="E-TOO-LARGE")
 
 
 @contextlib.contextmanager
@@ -126,25 +150,6 @@ def _whole() -> Iterator[None]:
 def _read(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     with _whole():
         return archive.read(member)
-
-
-def _require_harmless(archive: zipfile.ZipFile) -> None:
-    members = archive.infolist()
-    if any(each.flag_bits & 1 for each in members):
-        raise DataError("encrypted; save it without a password")
-    if found := next((each for each in members if _MACROS.search(each.filename)), None):
-        raise DataError(f"has macros ({found.filename}); save it without them")
-    if sum(each.file_size for each in members) > _MOST_BYTES_IN_ALL:
-        raise DataError(
-            f"more than {_MOST_BYTES_IN_ALL >> 30} GiB when unpacked; divide it", label="E-TOO-LARGE"
-        )
-    for each in members:
-        is_text = each.filename.endswith(("ml", ".htm", ".ncx"))
-        if each.file_size > _MOST_BYTES and (is_text or each.file_size > _MOST_PACKED * each.compress_size):
-            most = f"{_MOST_BYTES >> 20} MiB"
-            raise DataError(
-                f"{each.filename}: more than {most} when unpacked; divide it", label="E-TOO-LARGE"
-            )
 
 
 def _columns(archive: zipfile.ZipFile) -> frozenset[str]:
@@ -172,6 +177,11 @@ def _document(dialect: Dialect) -> Reader:
     return lambda part, _: Document(part, dialect)
 
 
+def _page(part: str, _: Translate) -> Content:
+    """A chapter of a book; other XML files of books have no text."""
+    return Document(part, _XHTML) if re.search(r"<html[\s>]", part) else Content([part])
+
+
 def _open_document(part: str, translate: Translate) -> Content:
     """A part of an OpenDocument file; the bodies of notes, which stand within sentences, are translated."""
     notes = iter(joined(translate, [Document(note[2], _ODF) for note in _NOTE.finditer(part)]))
@@ -180,7 +190,7 @@ def _open_document(part: str, translate: Translate) -> Content:
 
 _DRAWINGS: Final = {r"[a-z]+/(?:charts/chart|diagrams/(?:data|drawing))\d*\.xml": _office(SLIDES)}
 DOCX: Final = Archive(
-    {r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml": _office(WORDS), **_DRAWINGS}
+    {r"word/(?:document\d*|header\d*|footer\d*|footnotes|endnotes)\.xml": _office(WORDS), **_DRAWINGS}
 )
 PPTX: Final = Archive({r"ppt/(?:slides|notesSlides)/\w+\.xml": _office(SLIDES), **_DRAWINGS})
 XLSX: Final = Archive(
@@ -191,5 +201,12 @@ XLSX: Final = Archive(
     },
     finds_kept=True,
 )
-ODF: Final = Archive({r"content\.xml|styles\.xml": _open_document})
-EPUB: Final = Archive({r".*\.x?html?": _document(_XHTML), r".*\.ncx": _document(XML)})
+ODF: Final = Archive({r"content\.xml|styles\.xml": _open_document}, macros=r"(?:Basic|Scripts)/.+")
+EPUB: Final = Archive(
+    {
+        r".*\.x?html?": _document(_XHTML),
+        r".*\.ncx": _document(XML),
+        r"(?!META-INF/).*\.xml": _page,
+    },
+    macros=r"(?!)",
+)

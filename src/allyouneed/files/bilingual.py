@@ -1,40 +1,28 @@
 """Files with texts and their translations: XLIFF and translation memories."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from allyouneed.errors import DataError, UsageError
-from allyouneed.files.translating import Place, Translate, joined, replaced, well_formed
+from allyouneed.files.elements import Element, elements
+from allyouneed.files.translating import Place, Translate, encoded, joined, replaced, well_formed
 from allyouneed.language_codes import distance
-from allyouneed.markup.dialect import XML, escaped
+from allyouneed.markup.dialect import XML, escaped, with_escaped_tags
 from allyouneed.markup.document import Document
 
 _CODES: Final = frozenset({"ph", "bpt", "ept", "it", "ut", "x", "bx", "ex", "sc", "ec"})
 """Elements with codes of other formats, which stay as they are."""
 _INLINE: Final = XML._replace(has_outline=False, kept=_CODES, silent=_CODES, keeps_lines=True)
 _TMX_TYPE: Final = r"<!DOCTYPE\s+tmx\b[^][<>]*>"
-_SEGMENT: Final = re.compile(
-    r"<source\b[^>]*(?<!/)>(?P<source>.*?)</source>"
-    r"(?:(?:\s|<!--.*?-->|<seg-source\b[^>]*>.*?</seg-source>)*(?P<target><target\b[^>]*?"
-    r"(?:/>|>(?P<given>.*?)</target>)))?",
-    re.DOTALL,
-)
-_FIXED: Final = re.compile(
-    r"<(alt-trans|mtc:matches|notes?)\b[^>]*(?<!/)>.*?</\1>"
-    r"|<(trans-unit|unit|group|file)\b[^>]*\btranslate\s*=\s*[\"']no[\"'][^>]*>.*?</\2>",
-    re.DOTALL,
-)
-"""Parts of a file whose segments are no texts to translate."""
+_SIDES: Final = frozenset({"source", "seg-source", "target"})
+_SEGMENTS: Final = {"trans-unit": _SIDES, "unit": _SIDES, "segment": _SIDES}
+_UNITS: Final = {"tu": frozenset({"tuv"}), "tuv": frozenset({"seg"})}
 _CDATA: Final = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _OF_FILE: Final = re.compile(
     r"<file(?=\s)(?![^>]*\btarget-language=)(?=[^>]*\bsource-language=)|<xliff(?=\s)(?![^>]*\btrgLang=)(?=[^>]*\bsrcLang=)"
 )
-_UNIT: Final = re.compile(r"<tu\b[^>]*>.*?</tu>", re.DOTALL)
-_VARIANT: Final = re.compile(
-    r"<tuv\b[^>]*?\b(?:xml:)?lang=[\"'](?P<language>[^\"']*)[\"'][^>]*>"
-    r".*?(?P<segment><seg\b[^>]*?(?:/>|>(?P<text>.*?)</seg>)).*?</tuv>",
-    re.DOTALL,
-)
+_LANGUAGE: Final = re.compile(r"\b(?:xml:)?lang\s*=\s*[\"']([^\"']*)")
 
 
 def xliff(content: bytes, translate: Translate) -> bytes:
@@ -46,25 +34,24 @@ def xliff(content: bytes, translate: Translate) -> bytes:
     text, mark = well_formed(content)
     if "<xliff" not in text:
         raise DataError("no XLIFF: <xliff> is missing; give a file that a translation tool has exported")
-    segments, end = list[re.Match[str]](), 0
-    for fixed in [*(each.span() for each in _FIXED.finditer(text)), (len(text), len(text))]:
-        segments += [
-            each for each in _SEGMENT.finditer(text, end, fixed[0]) if not (each["given"] or "").strip()
-        ]
-        end = fixed[1]
-    found = joined(translate, [_inline(each["source"]) for each in segments])
+    wanted = list[tuple[Element, Element, Element | None]]()
+    for segment in elements(text, _SEGMENTS):
+        source, target = segment.child("source"), segment.child("target")
+        if source and source.content and not segment.is_fixed and not (target and target.content.strip()):
+            wanted.append((segment, source, target))
+    found = joined(translate, [_inline(source.content) for _, source, _ in wanted])
     places = list[Place]()
-    for each, translation in zip(segments, found, strict=True):
-        if target := each["target"]:
-            begin = target[: target.index(">") + 1].replace("/>", ">")
-            places.append((*each.span("target"), f"{begin}{translation}</target>"))
+    for (segment, source, target), translation in zip(wanted, found, strict=True):
+        if target:
+            begin = target.start_tag[0].replace("/>", ">")
+            places.append((*target.span, f"{begin}{translation}</target>"))
         else:
-            source_end = each.end("source") + len("</source>")
-            line = _line_before(text, each.start())
-            places.append((source_end, source_end, f"{line}<target>{translation}</target>"))
+            line = _line_before(text, source.span[0])
+            end = (segment.child("seg-source") or source).span[1]
+            places.append((end, end, f"{line}<target>{translation}</target>"))
     language = translate.target_language
     whole = replaced(text, places)
-    return mark + (_OF_FILE.sub(lambda each: each[0] + _names(each[0], language), whole)).encode()
+    return encoded(_OF_FILE.sub(lambda each: each[0] + _names(each[0], language), whole), mark)
 
 
 def _names(tag: str, language: str) -> str:
@@ -74,8 +61,9 @@ def _names(tag: str, language: str) -> str:
 
 
 def _inline(content: str) -> Document:
-    """The content of a segment, whose CDATA sections are text."""
-    return Document(_CDATA.sub(lambda each: escaped(each[1]), content), _INLINE)
+    """The content of a segment, whose CDATA sections are text, and whose escaped tags are tags."""
+    text = _CDATA.sub(lambda each: escaped(each[1]), content)
+    return Document(text, with_escaped_tags(text, _INLINE))
 
 
 def _line_before(text: str, place: int) -> str:
@@ -102,24 +90,30 @@ def tmx(content: bytes, translate: Translate) -> bytes:
         )
     if "<tmx" not in text:
         raise DataError("no TMX: <tmx> is missing; give a translation memory")
-    wanted = list[tuple[re.Match[str], re.Match[str] | None]]()
-    for unit in _UNIT.finditer(text):
-        variants = [*_VARIANT.finditer(text, *unit.span())]
-        given = _closest(target, variants)
-        if not (given and (given["text"] or "").strip()) and (variant := _closest(source, variants)):
-            wanted.append((variant, given))
-    found = joined(translate, [_inline(each["text"] or "") for each, _ in wanted])
+    wanted = list[tuple[Element, Element | None]]()
+    for unit in elements(text, _UNITS):
+        if unit.name == "tu":
+            given, variant = _closest(target, unit.children), _closest(source, unit.children)
+            if variant and not (given and given.children[0].content.strip()):
+                wanted.append((variant, given))
+    found = joined(translate, [_inline(variant.children[0].content) for variant, _ in wanted])
     places = list[Place]()
-    for (each, given), translation in zip(wanted, found, strict=True):
+    for (variant, given), translation in zip(wanted, found, strict=True):
         segment = f"<seg>{translation}</seg>"
         if given:
-            places.append((*given.span("segment"), segment))
+            places.append((*given.children[0].span, segment))
         else:
-            line = _line_before(text, each.start())
-            places.append((each.end(), each.end(), f'{line}<tuv xml:lang="{target}">{segment}</tuv>'))
-    return mark + replaced(text, sorted(places)).encode()
+            begin, end = variant.span
+            line = _line_before(text, begin)
+            places.append((end, end, f'{line}<tuv xml:lang="{target}">{segment}</tuv>'))
+    return encoded(replaced(text, sorted(places)), mark)
 
 
-def _closest(language: str, variants: list[re.Match[str]]) -> re.Match[str] | None:
-    apart = [(far, each) for each in variants if (far := distance(language, each["language"])) is not None]
+def _closest(language: str, variants: Iterable[Element]) -> Element | None:
+    """The variant with a segment in the closest language."""
+    apart = list[tuple[int, Element]]()
+    for each in variants:
+        named = _LANGUAGE.search(each.start_tag["attributes"])
+        if each.children and named and (far := distance(language, named[1])) is not None:
+            apart.append((far, each))
     return min(apart, key=lambda each: each[0])[1] if apart else None

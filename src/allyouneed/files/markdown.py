@@ -9,9 +9,13 @@ from markdown_it.token import Token
 
 from allyouneed.files.translating import Translate, decoded, joined, with_line_feeds
 from allyouneed.markup.document import Document
+from allyouneed.markup.marks import Links
 from allyouneed.markup.paragraph import Content, Paragraph, ParagraphBuilder
 
-_FRONT_MATTER: Final = re.compile(r"\A---[ \t]*\n.*?^(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT_MATTER: Final = re.compile(
+    r"\A(?:---[ \t]*\n.*?^(?:---|\.\.\.)|\+\+\+[ \t]*\n.*?^\+\+\+)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
+"""Settings of a page, in YAML or TOML."""
 _BREAK: Final = re.compile(r"[ \t]*\\?\n[ \t]*")
 _SPECIAL: Final = re.compile(r"[\\`*<]|\[(?!\^)(?=[^\]]*\][(\[:])|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _BOX: Final = re.compile(r"\[[ xX]\][ \t]+")
@@ -64,7 +68,9 @@ def _contents(text: str) -> Iterator[Content]:
             position = end
         elif found := _found(text, token.content, begin, end):
             yield Content([text[position : found[0]]])
-            yield Content([*_Inline(parser, token, _prefix(token, lines)).pieces()], _written)
+            pieces = [*_Inline(parser, token, _prefix(token, lines)).pieces()]
+            is_cell = found[1] - found[0] > len(token.content) and "|" in token.content
+            yield (_Cell if is_cell else Content)(pieces, _written)
             position = found[1]
     yield Content([text[position:]])
 
@@ -73,6 +79,9 @@ def _found(text: str, content: str, begin: int, end: int) -> tuple[int, int] | N
     """Where a page has the text of a block, between marks of quotations and lists at the ends of lines."""
     first, *others = content.split("\n")
     start = text.find(first, begin, end)
+    if start < 0 and not others:  # a cell of a table
+        first = first.replace("|", r"\|")
+        start = text.find(first, begin, end)
     place = start + len(first)
     for line in others:
         if start < 0 or (found := text.find(line, place, end)) < 0:
@@ -89,6 +98,15 @@ def _prefix(token: Token, lines: Sequence[str]) -> str:
     return lines[number][: max(0, place)] if place >= 0 else ""
 
 
+class _Cell(Content):
+    """A cell of a table, in which `|` has another meaning unless it is escaped."""
+
+    def written(self, translations: Iterator[tuple[str, Links | None]]) -> Iterator[str]:
+        """See `Content`."""
+        for each in super().written(translations):
+            yield re.sub(r"\\?\|", r"\\|", each)
+
+
 class _Inline:
     """The text of a block as marks."""
 
@@ -97,6 +115,8 @@ class _Inline:
         self._builder = ParagraphBuilder(keeps_lines=False)
         self._position = 0
         self._is_autolink = False
+        self._label_begin = 0
+        """Where the text of the last link begins."""
 
     def pieces(self) -> Iterator[str | Paragraph]:
         """The paragraphs of the block, which end where a line must."""
@@ -151,6 +171,7 @@ class _Inline:
                 self._builder.add_kept(raw, raw[1:-1])
         elif token.type == "link_open":
             self._builder.begin_element("link", self._take("["))
+            self._label_begin = self._position
         else:
             self._builder.end_element("link", self._take_target())
 
@@ -185,8 +206,9 @@ class _Inline:
         return self._take(found[0] if found else "\n")
 
     def _take_target(self) -> str:
-        """Pass over the end of a link: `](target "title")`, `][name]` or `]`."""
+        """Pass over the end of a link: `](target "title")`, `][name]`, or `]` behind a name, which stays."""
         text, start = self._text, self._position
+        label = " ".join(text[self._label_begin : start].split())
         end = start + 1
         if text[end : end + 1] == "(":
             place = end + 1
@@ -202,12 +224,15 @@ class _Inline:
         if named := re.compile(r"\[[^\]]*\]").match(text, end):
             end = named.end()
         self._position = end
-        return text[start:end]
+        is_named = named and named[0] != "[]"
+        return text[start:end] if is_named or label.startswith("^") else f"][{label}]"
 
 
 def _written(text: str) -> str:
     """A text so that it has no meaning in Markdown."""
     text = _SPECIAL.sub(r"\\\g<0>", text)
+    if text.count("]") > text.count("["):
+        text = text.replace("]", r"\]")
     if _NUMBER.match(text):
         return _NUMBER.sub(r"\g<0>\\", text, count=1)
     return f"\\{text}" if _BLOCK.match(text) else text

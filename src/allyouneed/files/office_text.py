@@ -19,6 +19,8 @@ _MOST_BOXES: Final = 16
 _FORMATTING: Final = re.compile(r"<w:(?:lang|noProof)\b[^>]*/>| (?:lang|altLang|dirty|err)=\"[^\"]*\"")
 """The language and the spelling of the original, which no longer fit."""
 _ALTERNATIVES: Final = "mc:AlternateContent", "mc:Choice", "mc:Fallback"
+_RETURN: Final = "_x000D_"
+"""The carriage return before a line feed, as Excel writes it."""
 _BARE: Final = "\0"
 """The formatting of a text without a run."""
 
@@ -284,5 +286,5 @@ def _children(raw: str) -> list[str]:
 def _text_in(raw: str) -> str:
     """The text of an element, with the spaces at its ends if it says so."""
     start = raw.index(">") + 1
-    text = XML.read(raw[start : raw.rindex("<")]) if "</" in raw else ""
+    text = XML.read(raw[start : raw.rindex("<")]).replace(_RETURN, "") if "</" in raw else ""
     return text if 'xml:space="preserve"' in raw[:start] or raw.startswith("<a:") else text.strip()

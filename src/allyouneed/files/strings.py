@@ -13,11 +13,13 @@ from allyouneed.files.translating import (
     Place,
     Translate,
     decoded,
+    encoded,
     joined,
     replaced,
     unescaped,
     with_line_feeds,
 )
+from allyouneed.language_codes import spoken_language
 from allyouneed.markup.dialect import HTML
 from allyouneed.markup.document import Document
 from allyouneed.markup.marks import MarkedText
@@ -31,6 +33,16 @@ _UNIT: Final = re.compile(
     re.MULTILINE,
 )
 _STRING: Final = re.compile(rf"^(msgstr(?:\[(\d+)\])?[ \t]+)({_LINES})", re.MULTILINE)
+_TEMPLATE: Final = re.compile(
+    r'^("Plural-Forms: *)nplurals=INTEGER; plural=EXPRESSION(?=;?\\n"$)', re.MULTILINE
+)
+_TWO_FORMS: Final = frozenset(
+    {
+        *("bg", "ca", "da", "de", "el", "en", "es", "et", "eu", "fi", "gl", "he", "hu", "it", "nb", "nl"),
+        *("nn", "no", "pt", "sq", "sv"),
+    }
+)
+"""Languages whose plural is right for every number but 1, as templates have room for."""
 _OTHER_ESCAPE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\[^ntr\"\\]")
 _JSON_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*+"(\s*:)?|[{}\[\],]')
 _YAML_SIGNS: Final = re.compile(r"[,\[\]{}]")
@@ -49,7 +61,8 @@ _SPANS: Final = Spans(kinds={kind: pattern for kind, pattern in KINDS.items() if
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _LOCALE: Final = re.compile(r'("@@locale"\s*:\s*)"[^"]*"')
 _STRINGS_LINE: Final = re.compile(
-    r'/\*.*?(?:\*/|\Z)|//[^\n]*|(?:"(?:[^"\\]|\\.)*+"|[\w.-]+)\s*=\s*("(?:[^"\\]|\\.)*+")\s*;', re.DOTALL
+    r'/\*.*?(?:\*/|\Z)|//[^\n]*|(?:"(?:[^"\\]|\\.)*+"|(?<![\w.-])[\w.-]++)\s*+=\s*+("(?:[^"\\]|\\.)*+")\s*;',
+    re.DOTALL,
 )
 
 
@@ -89,7 +102,7 @@ def gettext(content: bytes, translate: Translate) -> bytes:
                 wanted.append((start + string.start(3), start + string.end(3), unit[2]))
     found = iter(_each(translate, sources))
     written = ((begin, end, _po_lines(next(found), eol)) for begin, end, eol in wanted)
-    return mark + _with_language(replaced(text, written), translate.target_language).encode()
+    return encoded(_with_language(replaced(text, written), translate.target_language), mark)
 
 
 def _po_lines(text: str, line_end: str) -> str:
@@ -99,9 +112,12 @@ def _po_lines(text: str, line_end: str) -> str:
 
 
 def _with_language(text: str, language: str) -> str:
-    return re.sub(
+    """A catalogue with the target language and, in place of a template's, the plural forms of most."""
+    text = re.sub(
         r'^"Language: *(?:\\n)?"', f'"Language: {language}\\\\n"', text, count=1, flags=re.MULTILINE
     )
+    is_known = spoken_language(language) in _TWO_FORMS
+    return _TEMPLATE.sub(r"\1nplurals=2; plural=(n != 1)", text, count=1) if is_known else text
 
 
 def _each(translate: Translate, texts: Sequence[str]) -> Iterator[str]:
@@ -248,18 +264,20 @@ def _yaml_scalar(node: Any, text: str, document: str, dump: Callable[..., str]) 
     """A string as YAML, in the style that it had, if that can be."""
     raw = document[node.start_mark.index : node.end_mark.index]
     head, _, body = raw.partition("\n")
+    found = re.match(r"(?:[&!]\S*\s+)*", raw)
+    properties = found[0] if found else ""
     if node.style not in ("|", ">"):
-        before = re.match(r"(?:[&!]\S*\s+)*", raw)
-        return (before[0] if before else "") + _yaml_plain(text, node.style, dump)
+        return properties + _yaml_plain(text, node.style, dump)
     tail = re.search(r"\n\s*\Z", raw)
     end = tail[0] if tail else ""
-    if re.search(r"\d", head.partition("#")[0].rpartition(node.style)[2]):  # says how lines are indented
-        return _yaml_plain(text, '"', dump) + end
+    has_indentation = re.search(r"\d", head.partition("#")[0].rpartition(node.style)[2])
+    if has_indentation or (node.style == ">" and re.search(r"^[ \t]", text, re.MULTILINE)):
+        return properties + _yaml_plain(text, '"', dump) + end
     indent = re.match(r"\s*", next((line for line in body.split("\n") if line.strip()), "  "))
     prefix = indent[0] if indent else "  "
-    lines = text.rstrip("\n").split("\n")
-    between = "\n" if node.style == "|" else "\n\n"
-    return f"{head}\n" + between.join(prefix + line if line else "" for line in lines) + end
+    new = text.rstrip("\n")
+    new = re.sub(r"\n+", r"\g<0>\n", new) if node.style == ">" else new
+    return f"{head}\n" + re.sub(r"^(?=.)", lambda _: prefix, new, flags=re.MULTILINE) + end
 
 
 def _yaml_plain(text: str, style: str | None, dump: Callable[..., str]) -> str:

@@ -3,13 +3,22 @@
 import re
 from typing import Final
 
-from allyouneed.files.translating import Translate, decoded, joined, replaced, unescaped, well_formed
-from allyouneed.markup.dialect import HTML, XML, escaped
+from allyouneed.files.elements import Element, elements
+from allyouneed.files.translating import (
+    Translate,
+    decoded,
+    encoded,
+    joined,
+    replaced,
+    unescaped,
+    well_formed,
+)
+from allyouneed.markup.dialect import HTML, XML, escaped, with_escaped_tags
 from allyouneed.markup.document import Attributes, Document
 from allyouneed.markup.marks import MarkedText
 from allyouneed.markup.paragraph import SPACES, Content, Paragraph
 
-_LINE_END: Final = re.compile(r"(\r?\n)")
+_LINE_END: Final = re.compile(r"(\r\n?|\n)")
 _XHTML: Final = re.compile(r"\s*<\?xml\s|[^>]*>\s*<html\b[^>]*\sxmlns=|\s*<html\b[^>]*\sxmlns=")
 _SHOWN_ATTRIBUTES: Final = frozenset({"alt", "title", "placeholder"})
 _WRITTEN_SPACES: Final = {" ": r"\u0020", "\n": r"\n", "\t": r"\t"}
@@ -38,7 +47,7 @@ def web_page(content: bytes, translate: Translate) -> bytes:
     if _XHTML.match(text):
         dialect = dialect._replace(write=escaped, has_empty_tags=True)
     with_attributes = joined(translate, [Attributes(text, dialect)])[0]
-    return mark + joined(translate, [Document(with_attributes, dialect)])[0].encode()
+    return encoded(joined(translate, [Document(with_attributes, dialect)])[0], mark)
 
 
 def xml(content: bytes, translate: Translate) -> bytes:
@@ -48,21 +57,33 @@ def xml(content: bytes, translate: Translate) -> bytes:
         DataError: It is not well-formed, or declares entities.
     """
     text, mark = well_formed(content)
-    return mark + joined(translate, [Document(text, XML)])[0].encode()
+    return encoded(joined(translate, [Document(text, XML)])[0], mark)
 
 
 def _read_string(raw: str) -> str:
-    text = SPACES.sub(" ", XML.read(raw))
-    if text.startswith('"') and text.endswith('"') and len(text) > 1:
-        text = text[1:-1]
-    return unescaped(text)
+    return unescaped(SPACES.sub(" ", XML.read(raw)))
 
 
 def _write_string(text: str) -> str:
     if text.isspace():
-        return "".join(_WRITTEN_SPACES.get(each, each) for each in text)
-    text = re.sub(r"[\\'\"]|\A[@?]", r"\\\g<0>", text)
-    return escaped(text).replace("\n", r"\n").replace("\t", r"\t")
+        return _with_written_spaces(text)
+    text = escaped(re.sub(r"[\\'\"]|\A[@?]", r"\\\g<0>", text))
+    return re.sub(r"[\n\t]|(?<= ) ", lambda found: _WRITTEN_SPACES[found[0]], text)
+
+
+def _with_written_spaces(text: str) -> str:
+    return re.sub(r"\s", lambda found: _WRITTEN_SPACES.get(found[0], found[0]), text)
+
+
+def _without_quotes(raw: str) -> str:
+    """A string without quotation marks, between which white space stays as it is."""
+    parts, is_quoted = list[str](), False
+    for part in _QUOTES.split(raw):
+        if part == '"':
+            is_quoted = not is_quoted
+        else:
+            parts.append(_with_written_spaces(part) if is_quoted and part[:1] not in "<\\" else part)
+    return "".join(parts)
 
 
 _ANDROID: Final = XML._replace(
@@ -72,9 +93,13 @@ _ANDROID: Final = XML._replace(
     read=_read_string,
     write=_write_string,
 )
-_RESOURCE: Final = re.compile(r"<(string|string-array|plurals)\b([^>]*)(?<!/)>(.*?)</\1>", re.DOTALL)
-_STRING: Final = re.compile(r"(<(?:string|item)\b[^>]*(?<!/)>\s*)(.*?)(\s*</(?:string|item)>)", re.DOTALL)
-_FIXED: Final = re.compile(r"\btranslatable\s*=\s*[\"']false[\"']")
+_ITEMS: Final = frozenset({"item"})
+_RESOURCES: Final = {
+    "resources": frozenset({"string", "string-array", "plurals"}),
+    "string-array": _ITEMS,
+    "plurals": _ITEMS,
+}
+_QUOTES: Final = re.compile(r'(<[^>]*>|\\.|")', re.DOTALL)
 _REFERENCE: Final = re.compile(r"[@?][\w:.]*(?:/[\w.]+)?")
 
 
@@ -85,12 +110,21 @@ def android(content: bytes, translate: Translate) -> bytes:
         DataError: It is not well-formed, or declares entities.
     """
     text, mark = well_formed(content)
-    places = [
-        each.span(2)
-        for resource in _RESOURCE.finditer(text)
-        if not _FIXED.search(resource[2])
-        for each in _STRING.finditer(text, *resource.span())
-        if not _REFERENCE.fullmatch(each[2])
+    strings = [
+        each
+        for resources in elements(text, _RESOURCES)
+        if resources.name == "resources"
+        for resource in resources.children
+        for each in ([resource] if resource.name == "string" else resource.children)
+        if not (each.is_fixed or _REFERENCE.fullmatch(each.content.strip()))
     ]
-    found = joined(translate, [Document(text[begin:end], _ANDROID) for begin, end in places])
-    return mark + replaced(text, [(*place, new) for place, new in zip(places, found, strict=True)]).encode()
+    found = joined(translate, [*map(_android_string, strings)])
+    places = ((*each.inner_span, new) for each, new in zip(strings, found, strict=True))
+    return encoded(replaced(text, places), mark)
+
+
+def _android_string(element: Element) -> Document:
+    raw = element.content
+    core = raw.strip()
+    text = raw.replace(core, _without_quotes(core), 1) if core else raw
+    return Document(text, with_escaped_tags(text, _ANDROID))

@@ -13,6 +13,12 @@ from allyouneed.markup.paragraph import Content
 
 _ESCAPE: Final = re.compile(r"\\(?:[Uu]([\dA-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+_ENCODING: Final = re.compile(
+    r"""(\A\s*<\?xml\s[^<>]{1,80}?\sencoding\s*=\s*["'] | <meta\s[^<>]{0,200}?\bcharset\s*=\s*["']?
+    | ^"Content-Type:[^"\n]{1,80}?\bcharset=)([\w.:-]+)""",
+    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+)
+"""The encoding that an XML file, a web page or a catalogue of gettext declares."""
 
 Translations = Iterable[tuple[str, Links | None]]
 """Translations with their alignments; None where there is none."""
@@ -69,9 +75,18 @@ def decoded(content: bytes) -> tuple[str, bytes]:
         raise DataError(message, label="E-UTF8") from None
 
 
+def encoded(text: str, mark: bytes) -> bytes:
+    """A text and the mark of its encoding as a file, which no longer declares another one than UTF-8."""
+
+    def declared(found: re.Match[str]) -> str:
+        return found[0] if found[2].lower() in ("utf-8", "utf8") else f"{found[1]}UTF-8"
+
+    return mark + _ENCODING.sub(declared, text, count=1).encode()
+
+
 def with_line_feeds(text: str) -> tuple[str, Callable[[str], str]]:
-    """A text whose lines end in line feeds, and what gives another text the ends that it had."""
-    has_returns = "\r\n" in text
+    """A text whose lines end in line feeds, and what gives another text the ends that most lines had."""
+    has_returns = text.count("\r\n") * 2 > text.count("\n")
     return text.replace("\r\n", "\n"), lambda new: new.replace("\n", "\r\n") if has_returns else new
 
 

@@ -27,13 +27,20 @@ _XML_MARKUP: Final = re.compile(
     + _MARKUP.pattern.replace("[A-Za-z]", r"(?:[^\W\d]|:)"),
     _MARKUP.flags,
 )
+_ESCAPED_MARKUP: Final = re.compile(
+    _XML_MARKUP.pattern.replace("<(?P<end>", "(?:<|&lt;)(?P<end>")
+    .replace(r"[^\s/>]*)", r"[^\s/>&]*)")
+    .replace(r"|[^>])*+)(?:>|\Z)", r"|(?!&gt;)[^>])*+)(?:>|&gt;|\Z)"),
+    _MARKUP.flags,
+)
+_ESCAPED_TAG: Final = re.compile(r"&lt;/?[A-Za-z](?:(?!&[lg]t;)[^<>])*+(?:>|&gt;)")
 _PROLOG: Final = re.compile(r"\A\ufeff?[ \t\r\n]*(?:<\?xml\s[^<>]*\?>[ \t\r\n]*)?(?:<!DOCTYPE\s[^][<>]*>)?")
 _RAW: Final = frozenset({"script", "style", "textarea", "title"})
 """Elements that contain no markup."""
 _KEPT: Final = frozenset(
     {
         *("script", "style", "textarea", "address", "applet", "audio", "canvas", "code", "embed"),
-        *("kbd", "math", "object", "pre", "samp", "svg", "time", "var", "video"),
+        *("kbd", "math", "object", "pre", "rp", "rt", "samp", "svg", "time", "var", "video"),
     }
 )
 """Elements whose text is not translated."""
@@ -102,6 +109,20 @@ _NO_ELEMENTS: Final = (frozenset[str](),) * 5
 XML: Final = Dialect(_XML_MARKUP, *_NO_ELEMENTS, has_outline=True, has_empty_tags=True, write=escaped)
 """XML, in which the names of elements mean nothing; CDATA sections are not translated."""
 DIALECTS: Final = {"html": HTML, "xml": XML}
+
+
+def with_escaped_tags(document: str, dialect: Dialect) -> Dialect:
+    """The dialect with tags of HTML like `&lt;b&gt;`, if all that a document writes so may be tags."""
+    num_tags = len(_ESCAPED_TAG.findall(document))
+    if not num_tags or num_tags < document.count("&lt;"):
+        return dialect
+    return dialect._replace(
+        markup=_ESCAPED_MARKUP,
+        kept=dialect.kept | HTML.kept,
+        silent=dialect.silent | HTML.silent,
+        void=dialect.void | HTML.void,
+        splitting=dialect.splitting | HTML.splitting,
+    )
 
 
 def outline_of(document: str, dialect: Dialect) -> frozenset[str]:

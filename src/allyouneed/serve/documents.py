@@ -6,7 +6,7 @@ import secrets
 import tempfile
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +21,8 @@ from allyouneed.serve.refusals import INTERNAL, Refusal
 from allyouneed.serve.request_options import RequestOptions, Translated
 
 _AT_A_TIME: Final = 32
-"""Number of texts that are translated together, so that other requests need not wait for long."""
+_CHARACTERS_AT_A_TIME: Final = 4_000
+"""Number of texts, and of their characters, that are translated together: other requests wait for them."""
 _SECONDS_KEPT: Final = 3_600.0
 """How long a result waits to be fetched."""
 MOST_DOCUMENTS: Final = 32
@@ -168,10 +169,12 @@ class Documents:
         if options.source == AUTO:
             run = asyncio.get_running_loop().run_in_executor
             if sample := await run(self._threads, _sample_of, found, content, options.target or ""):
-                route = await asyncio.to_thread(self._route, sample, options.target or "")
-                options = replace(options, source=route.direction.source)
-        translated = await self._translated(document, found, content, options)
-        await asyncio.to_thread(self._path(document).write_bytes, translated)
+                direction = (await asyncio.to_thread(self._route, sample, options.target or "")).direction
+                target = options.target if direction.models else direction.target
+                options = replace(options, source=direction.source, target=target)
+        if options.source != options.target:  # else it is in the target language already
+            content = await self._translated(document, found, content, options)
+        await asyncio.to_thread(self._path(document).write_bytes, content)
 
     async def _translated(
         self, document: SentDocument, found: FileFormat, content: bytes, options: RequestOptions
@@ -196,10 +199,9 @@ class Documents:
         self, document: SentDocument, texts: Sequence[MarkedText], options: RequestOptions
     ) -> Translations:
         answers = list[Translations]()
-        for start in range(0, len(texts), _AT_A_TIME):
+        for batch in _batches(texts):
             if document.is_forgotten:
                 raise asyncio.CancelledError
-            batch = texts[start : start + _AT_A_TIME]
             asked = replace(options, links=any(text.needs_links for text in batch))
             made = await self._patiently([text.text for text in batch], asked)
             answers.append(made)
@@ -207,17 +209,33 @@ class Documents:
         return [each for made in answers for each in made]
 
     async def _patiently(self, texts: list[str], options: RequestOptions) -> Translations:
-        """Translate texts as soon as there is room: nobody waits for an answer at once."""
+        """Translate texts as soon as there is room, fewer at a time if that takes too long."""
         while True:
             try:
                 found = await self._translate_all(texts, options)
             except Refusal as refusal:
+                if refusal.status == 504 and len(texts) > 1:
+                    half = len(texts) // 2
+                    parts = [await self._patiently(part, options) for part in (texts[:half], texts[half:])]
+                    return [each for part in parts for each in part]
                 if refusal.status != 429:
                     raise
                 await asyncio.sleep(_SECONDS_TO_RETRY)
             else:
                 best = (each.translations[0] for each in found)
                 return [(each.text, each.links) for each in best]
+
+
+def _batches(texts: Sequence[MarkedText]) -> Iterator[list[MarkedText]]:
+    batch, size = list[MarkedText](), 0
+    for text in texts:
+        if batch and (len(batch) == _AT_A_TIME or size + len(text.text) > _CHARACTERS_AT_A_TIME):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text.text)
+    if batch:
+        yield batch
 
 
 def _are_equal(key: str, given: str) -> bool:

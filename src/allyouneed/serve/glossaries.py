@@ -112,7 +112,7 @@ class GlossaryFolder:
 def as_glossary(entries: Iterable[tuple[str, str]]) -> Glossary:
     """A glossary of sources and targets; raises DataError if one is not usable."""
     lines = (Line(number, "\t".join(entry)) for number, entry in enumerate(entries, start=1))
-    return Glossary.of_lines(lines, "entries")
+    return Glossary.of_lines(lines, "entries", has_forms=False)
 
 
 def _read(file: Path) -> tuple[GlossaryInfo, list[tuple[str, str]]]:

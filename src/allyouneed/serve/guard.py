@@ -169,7 +169,7 @@ class Guard:
         sending = _Sending(send, self._is_stopping)
         try:
             self._hosts.require(headers)
-            if scope["path"] not in _STAYING_PATHS:
+            if scope["path"] not in _OPEN_PATHS - {"/"}:
                 address = (scope.get("client") or ("",))[0]
                 may_be_claimed = bool(self._settings.trusted_proxies) and "x-forwarded-for" in headers
                 self._rates.require(address, is_claimed=may_be_claimed)

@@ -66,8 +66,17 @@ class Glossary:
         return cls.of_lines(read_each_line(path), str(path))
 
     @classmethod
-    def of_lines(cls, lines: Iterable[Line], name: str) -> "Glossary":
-        """Make a glossary of lines as `read` does; `name` names them in messages."""
+    def of_lines(cls, lines: Iterable[Line], name: str, *, has_forms: bool = True) -> "Glossary":
+        """Make a glossary of lines as `read` does.
+
+        Args:
+            lines: The lines.
+            name: Names them in messages.
+            has_forms: Whether `|` separates forms of a translation, or is a sign in it.
+
+        Raises:
+            DataError: See `read`.
+        """
         entries, numbers = dict[tuple[str, ...], GlossaryEntry](), dict[tuple[str, ...], int]()
         for line in lines:
             if line.error:
@@ -75,7 +84,7 @@ class Glossary:
             if is_blank(line.text):
                 continue
             place = f"{name}:{line.number}"
-            entry = _entry(line.text, place)
+            entry = _entry(line.text, place, has_forms)
             words = tuple(_WORD.findall(entry.source))
             if len(words) > MOST_WORDS:
                 raise DataError(f"{place}: a term has more than {MOST_WORDS} words; shorten it")
@@ -134,11 +143,12 @@ def _cased(entry: GlossaryEntry, text: str, *, is_first: bool) -> tuple[str, ...
     return tuple(dict.fromkeys((*entry.forms, *capitalised)))
 
 
-def _entry(line: str, place: str) -> GlossaryEntry:
+def _entry(line: str, place: str, has_forms: bool) -> GlossaryEntry:
     columns = [column.strip() for column in line.split("\t")]
     if not 2 <= len(columns) <= 3:
         raise DataError(f"{place}: has {len(columns)} columns; {_FORMAT}")
-    source, forms = columns[0], tuple(form.strip() for form in columns[1].split("|"))
+    source, written = columns[0], columns[1].split("|") if has_forms else columns[1:2]
+    forms = tuple(form.strip() for form in written)
     if not source or not all(forms):
         raise DataError(f"{place}: a term or a form is empty; {_FORMAT}")
     if max(map(len, (source, *forms))) > MOST_CHARACTERS:

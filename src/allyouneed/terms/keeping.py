@@ -329,9 +329,9 @@ class KeepingTranslator:
         return [best for best, *_ in self.stream(texts, **options)]
 
     def with_spans(self) -> "KeepingTranslator":
-        """The same, keeping spans of all kinds, unless it keeps some already."""
-        kept = self._kept if self._kept.spans else replace(self._kept, spans=Spans())
-        return KeepingTranslator(self._translator, kept)
+        """The same, keeping spans of all kinds, too."""
+        spans = (self._kept.spans or Spans()).of_all_kinds()
+        return KeepingTranslator(self._translator, replace(self._kept, spans=spans))
 
     @property
     def aligns(self) -> bool:
