@@ -167,6 +167,11 @@ def test_files_are_read_and_wrong_ones_are_named(translator: Translator, tmp_pat
         KeepingTranslator.of(translator, glossary=tmp_path / "terms.tsv")
 
 
+def test_spans_of_files_are_kept_beside_those_of_the_user(translator: Translator) -> None:
+    keeping = KeepingTranslator.of(translator, keep_patterns=["XY+"]).with_spans()
+    assert {"{name}", "XYY"} <= set(keeping.translate(["moon XYY bear {name}"])[0].text.split())
+
+
 def test_no_stand_in_is_a_term_or_a_form_of_one(translator: Translator) -> None:
     keeping = KeepingTranslator(
         translator, Kept(Spans(), glossary("sun\tBoston Tee", "Anna\tHanna", "moon\tMond"))

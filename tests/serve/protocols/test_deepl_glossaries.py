@@ -125,6 +125,10 @@ def test_csv_is_read_and_ids_are_no_paths(address: str) -> None:
     made = httpx.post(f"{address}/v2/glossaries", data=fields | {"entries": '"a, b",c,en,de\nd,e\n'}).json()
     entries = httpx.get(f"{address}/v2/glossaries/{made['glossary_id']}/entries")
     assert entries.text == "a, b\tc\nd\te"
+    bars = httpx.post(f"{address}/v2/glossaries", data=fields | {"entries": "sun,A||B\n"}).json()
+    body = {"text": ["sun"], "source_lang": "EN", "target_lang": "DE", "glossary_id": bars["glossary_id"]}
+    found = httpx.post(f"{address}/v2/translate", json=body).json()
+    assert "A||B" in found["translations"][0]["text"]
     for glossary_id in ("..%2f..%2fetc%2fpasswd", "x", made["glossary_id"].upper()):
         assert httpx.get(f"{address}/v2/glossaries/{glossary_id}/entries").status_code == 404
         body = {"text": ["sun"], "source_lang": "EN", "target_lang": "DE", "glossary_id": glossary_id}

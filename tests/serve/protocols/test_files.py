@@ -1,5 +1,6 @@
 """Files that clients send: translated, fetched once, bounded, and gone afterwards."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -13,8 +14,12 @@ import pytest
 from tests.patience import PATIENCE_SECONDS
 from tests.serve.conftest import DECODING, SETTINGS, StartServer
 
+from allyouneed.serve.directions import Route, to_itself
+from allyouneed.serve.documents import Documents
 from allyouneed.serve.models import ServedModel
 from allyouneed.serve.process import serving
+from allyouneed.serve.refusals import Refusal
+from allyouneed.serve.request_options import RequestOptions, Translated, unchanged
 
 STRINGS = json.dumps({"a": "sun moon", "b": "bird sees {name}"}).encode()
 
@@ -96,6 +101,33 @@ def test_a_translation_memory_is_extended(client: httpx.Client) -> None:
     url = send(client, "a.tmx", memory).json()["translatedFileUrl"]
     assert '<tuv xml:lang="de"><seg>' in client.get(url).text
     assert send(client, "a.tmx", memory, source="auto").status_code == 400
+
+
+@pytest.mark.parametrize("target", ["de", "en"])
+def test_a_file_in_the_target_language_stays(client: httpx.Client, target: str) -> None:
+    url = send(client, "a.txt", b"sun moon\n", source=target, target=target).json()["translatedFileUrl"]
+    assert client.get(url).content == b"sun moon\n"
+
+
+def test_texts_that_take_too_long_together_are_translated_by_fewer() -> None:
+    sizes = list[int]()
+
+    async def translate(texts: list[str], _: RequestOptions) -> list[Translated]:
+        sizes.append(len(texts))
+        if len(texts) > 5:
+            raise Refusal(504, "deadline", "not done")
+        return [unchanged(text.upper(), "de") for text in texts]
+
+    async def translated(content: bytes) -> bytes:
+        with Documents(translate, lambda text, target: Route(to_itself(target))) as documents:
+            document = documents.begin("a.txt", content, RequestOptions("en", "de"))
+            assert document.task is not None
+            await document.task
+            return documents.take(document)
+
+    lines = "\n".join(f"line {number}" for number in range(40))
+    assert asyncio.run(translated(lines.encode())).decode() == lines.upper()
+    assert sizes == [32, 16, 8, 4, 4, 8, 4, 4, 16, 8, 4, 4, 8, 4, 4, 8, 4, 4]
 
 
 def test_the_language_of_a_file_can_be_detected(client: httpx.Client) -> None:
