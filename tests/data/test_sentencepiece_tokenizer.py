@@ -183,6 +183,9 @@ def test_sizes_that_a_text_cannot_have_are_told() -> None:
         SentencePieceTokenizer.learn(LINES, 100_000, ", or more text")
     with pytest.raises(UsageError, match=r"bytes alone are \d+; use vocab_size \d+ or more"):
         SentencePieceTokenizer.learn(LINES, 100)
+    size = SentencePieceTokenizer.learn(LINES, 100, None).vocab_size
+    assert 256 < size < 305
+    assert size % 8 == 0
 
 
 @pytest.mark.parametrize("error", [SystemExit(143), KeyboardInterrupt(), DataError("a bad line")])

@@ -255,6 +255,11 @@ def _document(xml: str) -> bytes:
     return _archive(lambda archive: archive.writestr("word/document.xml", xml))
 
 
+def _with_large_headers(archive: zipfile.ZipFile) -> None:
+    for number in range(5):
+        archive.writestr(f"word/header{number}.xml", b"\0" * (1 << 25))
+
+
 BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><w:document><w:p/></w:document>'
 
 
@@ -270,11 +275,7 @@ BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]><w:document><w:p
             "more than 64 MiB",
         ),
         (
-            _archive(
-                lambda archive: [
-                    archive.writestr(f"word/header{n}.xml", b"\0" * (1 << 25)) and None for n in range(5)
-                ]
-            ),
+            _archive(_with_large_headers),
             "its texts: more than 128 MiB",
         ),
         (_archive(lambda archive: archive.writestr("word/x.bin", b"\0" * (1 << 27))), "more than 64 MiB"),

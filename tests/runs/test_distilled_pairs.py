@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import TOY_WORDS
 
 from allyouneed import Translator, load_translator
+from allyouneed.errors import DataError
 from allyouneed.evaluation.pairwise_chrf import pairwise_chrf
 from allyouneed.preparation.derived_data import with_other_pairs
 from allyouneed.preparation.prepared_data import PreparedData
@@ -90,6 +91,13 @@ def test_the_lowest_scores_and_translations_without_an_end_are_left_out(
     assert kept.tokenizers == prepared.tokenizers
     with_other_pairs(prepared, tmp_path / "most", corpus_of([file, other], 0.34), print)
     assert PreparedData(tmp_path / "most").lines("train", "source") == ["sun 0", "sun 2", "sun 4", "moon"]
+
+
+@pytest.mark.parametrize("row", ["sun\tnuso", "sun\tnuso\tgood\t50.00"])
+def test_a_row_that_was_edited_badly_is_named(tmp_path: Path, row: str) -> None:
+    (tmp_path / "pairs.tsv").write_bytes(f"sun\tnuso\t-0.1\t50.00\n{row}\n".encode())
+    with pytest.raises(DataError, match=r"pairs\.tsv:2: has no number in column 3; correct the line"):
+        corpus_of([tmp_path / "pairs.tsv"], 0.0)
 
 
 def text_of(lines: list[str]) -> SourceText:

@@ -1,5 +1,6 @@
 """A run's configuration is fitted to its data: which matrices may be one."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from allyouneed.data.corpus_files import CorpusFiles
 from allyouneed.errors import UsageError
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.preparation.preparing import prepare
-from allyouneed.runs.run_configuration import completed, training_pairs
+from allyouneed.runs.run_configuration import completed, run_config, training_pairs
+from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.tasks.parsing.treebank import TreeFiles
 
 
@@ -29,6 +31,17 @@ def test_sides_that_were_not_learned_as_one_are_tied_if_a_model_with_the_same_en
     given = RunConfig().replace(training={"init_from": init_from})
     complete = completed(given, PreparedData(tmp_path / "data"), torch.device("cpu"))
     assert complete.model.tied_embeddings == tied
+
+
+def test_pairs_that_a_run_made_itself_are_found_where_it_is(toy_data: Path, tmp_path: Path) -> None:
+    run, own = tmp_path / "moved", tmp_path / "moved" / "monolingual" / "data"
+    shutil.copytree(toy_data, own)
+    replayed = {"replay": str(tmp_path / "gone" / "monolingual" / "data"), "replay_share": 0.5}
+    prepared, cpu = PreparedData(toy_data), torch.device("cpu")
+    begun = completed(RunConfig(), prepared, cpu).replace(training=replayed)
+    (run / "config.toml").write_bytes(begun.to_toml().encode())
+    found = run_config(RunDirectory(run), None, prepared, cpu)
+    assert training_pairs(prepared, found).store.num_pairs == 2 * prepared.train.num_pairs
 
 
 def test_packing_is_refused_for_a_model_that_needs_padding(toy_data: Path) -> None:

@@ -53,6 +53,16 @@ def test_the_average_is_the_mean_weight_by_weight(tmp_path: Path, config: RunCon
     assert are_equal(weights_of(tmp_path / "out"), filled(config, 3.0))
 
 
+def test_settings_are_those_of_the_last_checkpoint(tmp_path: Path, save: Save, config: RunConfig) -> None:
+    penalties = {}
+    for penalty in (0.6, 1.4):
+        penalties[penalty] = tmp_path / str(penalty)
+        changed = config.replace(search={"length_penalty": penalty})
+        save_checkpoint(penalties[penalty], changed, filled(config, 1.0), TOKENIZERS, {"step": 1})
+    average([*penalties.values()], tmp_path / "out")
+    assert RunConfig.from_toml(tmp_path / "out" / "config.toml").search.length_penalty == 1.4
+
+
 def test_sums_are_made_in_float64(tmp_path: Path, config: RunConfig, save: Save) -> None:
     # In float32 1 vanishes beside 2^25, and the mean of the three would be 0.
     directories = [save(str(value), filled(config, value)) for value in (2.0**25, 1.0, -(2.0**25))]

@@ -193,6 +193,10 @@ class ConfigurationOptions:
         form = {} if self.for_ is None else FORMS[self.for_]
         return [*(f"model.{name}={value}" for name, value in form.items()), *(self.set_ or ())]
 
+    def sets(self, name: str) -> bool:
+        """Whether `set_` has a setting of this name."""
+        return any(each.partition("=")[0].strip() == name for each in self.set_ or ())
+
     def require_sub_words(self, data: Path) -> None:
         """Raise UsageError if the software of `for_` has other sub-words than the data."""
         from allyouneed.interop.export_limits import SUB_WORDS

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from allyouneed.data.tokenizer import ListedTokenizer, require_pieces, surrogate_errors
@@ -112,12 +112,11 @@ class SentencePieceTokenizer(ListedTokenizer):
             UsageError: `vocab_size` is too small or too large for this text, and says what would do, or
                 `sentencepiece` is not installed.
         """
-        library, written = _library(), io.BytesIO()
+        library, lines, written = _library(), [*lines], io.BytesIO()
         num_others = len(CONTROL_SYMBOLS) - 1  # the library counts its unknown piece
-        raised: list[BaseException] = []
         try:
             library.SentencePieceTrainer.train(
-                sentence_iterator=_noting_errors(lines, raised),
+                sentence_iterator=iter(lines),
                 model_writer=written,
                 vocab_size=vocab_size - num_others,
                 character_coverage=1.0,
@@ -129,8 +128,9 @@ class SentencePieceTokenizer(ListedTokenizer):
                 minloglevel=3,
             )
         except RuntimeError as error:
-            if raised:
-                raise raised[0] from None
+            least = _least_size(error, num_others)
+            if least and or_else is None:
+                return cls.learn(lines, -(-least // 8) * 8, or_else)
             raise _wrong_size(error, vocab_size, num_others, or_else or "") from None
         return cls.from_model(written.getvalue())
 
@@ -235,13 +235,10 @@ def _is_special(processor: "SentencePieceProcessor", number: int) -> bool:
     return bool(processor.is_unknown(number) or processor.is_control(number) or processor.is_unused(number))
 
 
-def _noting_errors(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
-    """The lines; what reading them raises is noted, as the library makes a `RuntimeError` of it."""
-    try:
-        yield from lines
-    except BaseException as error:
-        raised.append(error)
-        raise
+def _least_size(error: RuntimeError, num_others: int) -> int:
+    """The least size of a vocabulary that has all characters, where another was too small; else 0."""
+    found = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
+    return int(found[1]) + num_others if found else 0
 
 
 def _wrong_size(error: RuntimeError, vocab_size: int, num_others: int, or_else: str) -> UsageError:
@@ -254,8 +251,7 @@ def _wrong_size(error: RuntimeError, vocab_size: int, num_others: int, or_else: 
             f"use vocab_size {largest} or less{or_else}",
             settings=settings,
         )
-    if found := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
-        least = int(found[1]) + num_others
+    if least := _least_size(error, num_others):
         return UsageError(
             f"vocabulary size {vocab_size}: the characters of this text and bytes alone are {least}; "
             f"use vocab_size {least} or more",

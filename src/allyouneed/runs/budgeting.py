@@ -14,7 +14,7 @@ from allyouneed.hardware.devices import fast_precisions
 from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.pace import about, timed_updates, updates_of
-from allyouneed.runs.run_configuration import completed, training_pairs
+from allyouneed.runs.run_configuration import completed, longest_sentence, training_pairs
 from allyouneed.storage.run_directory import RunDirectory
 from allyouneed.storage.run_log import read_log
 from allyouneed.training.accumulation import Say
@@ -91,7 +91,7 @@ class Budget:
         tried = self.tried
         own_share = 1 - tried.training.replay_share
         choices = _Choices(self.seconds, prepared, device, num_processes, say, self.settings, own_share)
-        pace = choices.pace(tried)
+        pace = choices.pace(choices.fitted(tried))
         sized = tried if self.begun else choices.sized(pace).with_settings(self.settings)
         return choices.recipe(choices.fastest(sized, pace)).with_settings(self.settings)
 
@@ -120,6 +120,12 @@ class _Choices:
     own_share: float = 1.0
     """Share of the target tokens that comes from the corpus; the others are replayed."""
 
+    def fitted(self, config: RunConfig) -> RunConfig:
+        """The configuration with a batch that holds the longest sentence."""
+        least = longest_sentence(self.prepared, config.training)
+        batch = max(least, config.training.batch_tokens)
+        return config.replace(training={"batch_tokens": batch}).with_settings(self.settings)
+
     def sized(self, pace: _Pace) -> RunConfig:
         """The largest model that sees enough tokens for its parameters, by the pace of another."""
         sizes = {name: modern(name) for name in SIZES}
@@ -138,12 +144,12 @@ class _Choices:
         """The configuration in the fastest precision, with a batch for its tokens, and its speed."""
         batch = round(_BATCH_PER_ROOT * math.sqrt(self._tokens(pace, config)))
         batch = min(max(batch, _SMALLEST_BATCH), _LARGEST_BATCH)
-        config = config.replace(training={"batch_tokens": batch}).with_settings(self.settings)
+        config = self.fitted(config.replace(training={"batch_tokens": batch}))
         if self._has_part_per_thread and config.training.micro_batch_tokens is None:
             parts = max(_FEWEST_PARTS, torch.get_num_threads())
-            config = config.replace(
-                training={"micro_batch_tokens": -(-config.training.batch_tokens // parts)}
-            )
+            batch, least = config.training.batch_tokens, longest_sentence(self.prepared, config.training)
+            micro_batch = min(batch, max(least, -(-batch // parts)))
+            config = config.replace(training={"micro_batch_tokens": micro_batch})
         given = config.training.precision
         precisions = fast_precisions(self.device) if given == "auto" else [given]
         paces = [self.pace(config.replace(training={"precision": each})) for each in precisions]

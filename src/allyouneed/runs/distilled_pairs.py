@@ -126,7 +126,7 @@ class DistilledPairs:
 def corpus_of(files: Sequence[Path], dropped_share: float) -> CorpusFiles:
     """The pairs to learn: all but the given share with the lowest scores, and those without an end."""
     filled = [file for file in files if file.stat().st_size]
-    scores = [float(row[2]) for file in filled for row in RowFile(file, 0, file).rows()]
+    scores = [score for file in filled for score in RowFile(file, 0, file).numbers(2)]
     least = max(float(np.quantile(scores, dropped_share)), _UNFINISHED / 2)
     return CorpusFiles(pairs=filled, columns=Columns(score=3, min_score=least))
 

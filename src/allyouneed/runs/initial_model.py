@@ -16,7 +16,7 @@ from allyouneed.tasks.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, Units
 _OF_ANOTHER_START = (
     *("init_from", "init_sha256", "init_moments", "replay", "replay_share", "frozen", "sharded"),
     *("precision", "micro_batch_tokens", "packed_tokens", "compiled", "threads_share", "block_pairs"),
-    *("budget_flops", "budget_seconds"),
+    *("budget_flops", "budget_seconds", "planned_seconds", "moved_end"),
 )
 """Training settings of a model that are not those of a run that continues it."""
 _MAY_DIFFER = {

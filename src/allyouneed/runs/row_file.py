@@ -53,9 +53,14 @@ class RowFile:
                     rows.flush()
                     advance(part.stop - start)
 
-    def rows(self) -> Iterator[list[str]]:
-        """The rows."""
-        return (line.split("\t") for line in read_lines(self.file))
+    def numbers(self, column: int) -> Iterator[float]:
+        """The number in a column of each row; raises DataError for a row that has none there."""
+        for number, line in enumerate(read_lines(self.file), start=1):
+            try:
+                yield float(line.split("\t")[column])
+            except (IndexError, ValueError):
+                message = f"has no number in column {column + 1}; correct the line"
+                raise DataError(f"{self.file}:{number}: {message}") from None
 
     def _num_done(self, rows: BinaryIO, lines: Sequence[str]) -> int:
         """The number of complete rows, which are of these lines; a torn one is removed."""

@@ -18,7 +18,7 @@ from allyouneed.model.architectures import outline_model
 from allyouneed.model.sizes import count_parameters
 from allyouneed.preparation.prepared_data import PreparedData
 from allyouneed.runs.initial_model import InitialModel
-from allyouneed.storage.run_directory import RunDirectory
+from allyouneed.storage.run_directory import FIRST_MODELS, RunDirectory
 from allyouneed.training.memory_estimate import chunk_elements, fitting_tokens
 from allyouneed.training.optimizer import require_some_trainable
 from allyouneed.training.update import can_be_packed, takes_flash
@@ -70,7 +70,7 @@ def run_config(
     num_processes: int = 1,
 ) -> RunConfig:
     """The complete configuration: `given`, or else the run's own, fitted to data, device and processes."""
-    recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
+    recorded = _recorded(directory)
     if recorded is None:
         config = completed(given or preset(prepared.task.default_preset), prepared, device, num_processes)
         if config.training.init_from is None:
@@ -95,6 +95,15 @@ def run_config(
     return config
 
 
+def _recorded(directory: RunDirectory) -> RunConfig | None:
+    """The configuration that a run has begun with; pairs that it made itself are where it is now."""
+    if not directory.config.is_file():
+        return None
+    recorded, own = RunConfig.from_toml(directory.config), directory.path / FIRST_MODELS / "data"
+    is_gone = recorded.training.replay is not None and not Path(recorded.training.replay).exists()
+    return recorded.replace(training={"replay": str(own)}) if is_gone and own.exists() else recorded
+
+
 def completed(
     config: RunConfig, prepared: PreparedData, device: torch.device, num_processes: int = 1
 ) -> RunConfig:
@@ -105,8 +114,7 @@ def completed(
         ResourceError: The model does not fit into memory.
     """
     training = config.training
-    stores = [_with_replayed(prepared, training).store, *([] if prepared.valid is None else [prepared.valid])]
-    longest = 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
+    longest = longest_sentence(prepared, training)
     if config.model.positions == "learned" and longest > config.model.max_positions:
         raise UsageError(
             f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
@@ -118,8 +126,9 @@ def completed(
             f"training.sharded: is for the transformer, not for model.architecture = "
             f"{config.model.architecture}; leave it out"
         )
+    of_task = prepared.task.model_settings(longest - 1, config.model) if training.init_from is None else {}
     model: dict[str, Any] = {
-        **prepared.task.model_settings(longest - 1, config.model),
+        **of_task,
         "source_vocab_size": prepared.source_vocab_size,
         "target_vocab_size": prepared.target_vocab_size,
     }
@@ -139,7 +148,8 @@ def completed(
         data=prepared.config.model_dump(),
         training={"precision": resolve_precision(training.precision, device)},
     )
-    tokens = tokens_at_once(complete, stores[0], longest, device, num_processes)
+    store = _with_replayed(prepared, training).store
+    tokens = tokens_at_once(complete, store, longest, device, num_processes)
     complete = complete.replace(training=tokens)
     is_here = not training.sharded and device.type == "cpu"
     kept_here = 2 + training.moments_per_weight if is_here else 1  # weights; gradients, moments
@@ -147,6 +157,12 @@ def completed(
     if training.frozen:
         require_some_trainable(outline_model(complete.model), training.frozen)
     return complete
+
+
+def longest_sentence(prepared: PreparedData, training: TrainingConfig) -> int:
+    """Number of tokens of the longest sentence of a run, with the end symbol."""
+    stores = [_with_replayed(prepared, training).store, *([] if prepared.valid is None else [prepared.valid])]
+    return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
 
 
 def tokens_at_once(

@@ -166,8 +166,9 @@ def _trainer(
 
 def _load(trainer: Trainer, prepared: PreparedData, steps: list[int], say: Callable[[str], None]) -> None:
     """Restore the run's latest state, or load the model that it continues, and record its configuration."""
-    trainer.run.require_space(save_bytes(trainer.model, trainer.config.training))
     training = trainer.config.training
+    if not steps or steps[-1] < training.num_steps:
+        trainer.run.require_space(save_bytes(trainer.model, training))
     if steps:
         _resume(trainer, steps, say)
     elif training.init_from is not None:

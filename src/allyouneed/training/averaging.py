@@ -9,7 +9,7 @@ import torch
 from allyouneed.config.run import RunConfig
 from allyouneed.errors import ModelError, UsageError, counted
 from allyouneed.model.weights import Weights, model_from_weights
-from allyouneed.storage.checkpoint import WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
+from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, Checkpoint, load_checkpoint, write_checkpoint
 from allyouneed.storage.publish import publish_directory, require_regular
 from allyouneed.storage.run_directory import RunDirectory
 
@@ -40,6 +40,8 @@ def last_checkpoints(run: Path, last: int | None = None) -> list[Path]:
 def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] = lambda line: None) -> None:
     """Average the weights of checkpoints and publish the model as `out`, which must be new or empty.
 
+    Its settings are those of the last checkpoint.
+
     Raises:
         UsageError: `directories` is empty or has duplicates, or `out` is not free.
         ModelError: A checkpoint is damaged, or the checkpoints differ in architecture or tokenisers.
@@ -51,7 +53,8 @@ def average(directories: Sequence[Path], out: Path, say: Callable[[str], None] =
     with publish_directory(out, "model", facts, say=say) as aside:
         first = load_checkpoint(directories[0])
         weights, facts["parents"] = _mean(first, directories)
-        write_checkpoint(aside, first.config, weights, first.attachments)
+        config = RunConfig.from_toml(directories[-1] / CONFIG)
+        write_checkpoint(aside, config, weights, first.attachments)
 
 
 def _mean(first: Checkpoint, directories: Sequence[Path]) -> tuple[Weights, list[dict[str, Any]]]:

@@ -9,6 +9,8 @@ from tests.packages import require_packages
 
 from allyouneed.config.run import RunConfig
 from allyouneed.runs import budgeting, pace
+from allyouneed.runs.initial_model import continue_from
+from allyouneed.storage.checkpoint import load_checkpoint, save_checkpoint
 
 RunCommand = Callable[..., tuple[int, bytes, str]]
 TINY = (
@@ -334,6 +336,14 @@ def test_a_preset_replaces_the_models_settings_but_not_its_architecture(
     assert "resumed at step 1" in err
 
 
+def test_a_continued_run_has_a_clock_of_its_own(tmp_path: Path, toy_model: Path) -> None:
+    model, ended = load_checkpoint(toy_model), {"planned_seconds": 3_600.0, "moved_end": (5, 10)}
+    config = model.config.replace(training={"schedule": "linear_decay", **ended})
+    save_checkpoint(tmp_path / "model", config, model.weights, model.attachments, {"step": 1})
+    training = continue_from(tmp_path / "model").training
+    assert (training.schedule, training.planned_seconds, training.moved_end) == ("linear_decay", None, ())
+
+
 def test_a_model_may_also_be_named_by_a_setting(
     run_command: RunCommand, tmp_path: Path, toy_data: Path, toy_model: Path
 ) -> None:
@@ -495,6 +505,24 @@ def test_a_budget_ends_in_a_model_with_scores_and_advice(
     )
 
 
+def test_the_same_command_goes_on_with_a_budget_for_a_preset(budget: RunCommand, tmp_path: Path) -> None:
+    command = "--budget", "4s", "--preset", "laptop", "--fidelity", "paper"
+    assert budget(*command)[0] == 0
+    training = RunConfig.from_toml(tmp_path / "run" / "config.toml").training
+    assert (training.label_smoothing, training.schedule) == (0.1, "linear_decay")
+    code, _, err = budget(*command, "--resume")
+    assert code == 0, err
+
+
+def test_a_recipe_is_that_of_a_model_also_with_a_budget(
+    run_command: RunCommand, tmp_path: Path, toy_data: Path
+) -> None:
+    budget = "--budget", "20s", "--fidelity", "released-later", "--dry-run"
+    code, _, err = run_command("train", tmp_path / "run", "--data", toy_data, *budget)
+    assert code == 0, err
+    assert "size: tiny" not in err
+
+
 def test_a_budget_can_be_rehearsed(budget: RunCommand, tmp_path: Path) -> None:
     code, out, err = budget("--budget", "2s", "--dry-run")
     assert code == 0
@@ -514,6 +542,7 @@ def test_a_budget_can_be_rehearsed(budget: RunCommand, tmp_path: Path) -> None:
             "--replay: is for a model to continue",
         ),
         (["--budget", "4s", "--steps", "3"], "--steps, --minutes: the budget decides when the run ends"),
+        (["--budget", "4s", "--set", "training.num_steps=3"], "--set training.num_steps: the budget decides"),
         (
             ["--budget", "4s", "--test-source", "a"],
             "give both --test-source and --test-reference, or neither",
@@ -537,5 +566,6 @@ def test_the_warm_up_follows_the_number_of_updates_unless_it_is_given(
     training = RunConfig.from_toml(tmp_path / "run" / "config.toml").training
     assert training.warmup_steps == 2
     assert training.learning_rate_factor == pytest.approx((2 / 4_000) ** 0.5)
+    assert train("--steps", "10", "--preset", "base", "--resume")[0] == 0
     assert train("--steps", "12", "--resume")[0] == 0
     assert RunConfig.from_toml(tmp_path / "run" / "config.toml").training.warmup_steps == 2

@@ -171,23 +171,27 @@ def _chosen(
 
     options.require_sub_words(data)
     recorded, settings = run / "config.toml", length.settings()
+    if length.budget is not None and options.sets("training.num_steps"):
+        raise UsageError("--set training.num_steps: the budget decides when the run ends; leave it out")
     if precision is not None:
         settings.append(f'training.precision="{precision}"')
     has_text = monolingual != MonolingualOptions() or (run / FIRST_MODELS).exists()
     has_plan = length.budget is not None and has_text  # which tells what the run was begun with
+    begun = recorded.is_file() and not has_plan
+    if begun and length.budget is not None:
+        length.require_same(run, RunConfig.from_toml(recorded))
+        options = replace(options, preset=None, fidelity=None, config=None)  # the budget was chosen from them
     given = _given(None if has_plan else run, data, options, continuation, settings)
-    if recorded.is_file() and not has_plan:
-        if length.budget is not None:
-            length.require_same(run, RunConfig.from_toml(recorded))
-        return given
-    if length.budget is not None:
-        has_model = (options.preset, options.config, continuation.init_from) != (None, None, None)
+    if length.budget is not None and not begun:
+        given_model = options.preset, options.config, options.fidelity, continuation.init_from
+        has_model = any(given_model) or options.sets("training.init_from")
         if not has_model and continuation.replay is not None:
             raise UsageError("--replay: is for a model to continue; give --init-from, or a --preset")
         chosen = [*options.settings(), *settings]
         return Budget(length.budget, given if has_model else None, chosen, **vars(monolingual))
-    sets_warm_up = options.config or any("warmup_steps" in each for each in options.set_ or ())
-    return given if given is None or sets_warm_up else length.fitted(given)
+    sets_warm_up = options.config or options.sets("training.warmup_steps")
+    is_of_preset = options.preset is not None or not begun
+    return length.fitted(given) if given and is_of_preset and not sets_warm_up else given
 
 
 def _given(
