@@ -53,6 +53,7 @@ def test_a_cpu_has_what_it_always_had(tiny_model: TinyModel) -> None:
     engines: list[Engine] = [TorchEngine(tiny_model(seed)) for seed in (0, 1)]
     assert [engine.batch_tokens for engine in engines] == [8_192] * 2
     assert Ensemble(engines).batch_tokens == 8_192
+    assert Ensemble([*engines, Roomy(tiny_model(2))]).batch_tokens == 60
 
 
 def test_workers_take_as_much_as_the_engine_has_room_for(tiny_model: TinyModel) -> None:

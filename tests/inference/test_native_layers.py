@@ -236,3 +236,14 @@ def test_batches_of_large_vocabularies_are_smaller(build: TinyModel, monkeypatch
     assert engine.batch_tokens == BATCH_TOKENS
     monkeypatch.setattr(native_engine, "_MOST_BATCH_LOGITS", 11 * 100)
     assert engine.batch_tokens == 100
+
+
+def test_no_position_behind_the_last_learned_one_is_read(build: TinyModel) -> None:
+    model = build(positions="learned", max_positions=9)
+    config, learned = model.config, np.zeros((9, model.config.d_model), np.float32)
+    tables = native_layers.PositionTables(config, learned, None)
+    encodings = tables.covering(9).encodings
+    assert encodings is not None
+    assert len(encodings) == 9
+    with pytest.raises(ValueError, match="10 positions, but 9 were learned"):
+        tables.covering(10)

@@ -110,6 +110,17 @@ def test_a_phrase_with_a_place_stands_there_behind_the_prefix() -> None:
             assert behind[:1] == [4] or behind[:2] == [5, 6]
 
 
+def test_phrases_change_neither_the_least_length_nor_what_may_be_repeated() -> None:
+    for seed in range(20):
+        logits = random_logits(seed, VOCAB_SIZE)
+        for beam_size in (1, 3):
+            config = SearchConfig(beam_size=beam_size, min_length=MOST)
+            assert len(searched(logits, required([[[5]]]), config)) >= MOST - 1
+            config = SearchConfig(beam_size=beam_size, no_repeat_ngram_size=1)
+            ids = searched(logits, required([[[5]]]), config)
+            assert len(set(ids)) == len(ids)
+
+
 def test_no_word_goes_on_behind_a_phrase_even_if_all_likely_tokens_do() -> None:
     def logits(_: int, prefix: Prefix) -> list[float]:
         return [0.0, 0.0, -9.0, 0.0, 9.0, 0.0, 9.0] if prefix else [0.0] * VOCAB_SIZE

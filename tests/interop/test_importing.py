@@ -367,6 +367,12 @@ def test_ours_come_back_with_the_same_bits(random_model: RandomModel, to: str, t
         assert (model / name).read_bytes() == (tmp_path / "back" / name).read_bytes()
 
 
+def test_models_of_few_positions_come_back(random_model: RandomModel, tmp_path: Path) -> None:
+    model = random_model(positions="learned", max_positions=8)
+    export_model(model, "ctranslate2", tmp_path / "out")
+    assert import_model(tmp_path / "out", tmp_path / "back").difference is not None
+
+
 def test_what_computes_something_else_is_not_published(
     marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,9 +37,9 @@ class Ensemble(Engine):
 
     @property
     def batch_tokens(self) -> int:
-        """Source tokens computed at once, times the beam size; the members share the memory."""
+        """Source tokens computed at once, times the beam size; the members share an accelerator's memory."""
         least = min(engine.batch_tokens for engine in self.engines)
-        return max(BATCH_TOKENS, least // len(self.engines))
+        return min(least, max(BATCH_TOKENS, least // len(self.engines)))
 
     @property
     def shortest_source(self) -> int:

@@ -251,10 +251,12 @@ class PositionTables:
         self._made = 0, Tables()
 
     def covering(self, length: int) -> Tables:
-        """Tables of at least the first `length` positions."""
+        """Tables of at least the first `length` positions; raises ValueError if fewer were learned."""
         num_positions, tables = self._made  # together, as other threads may replace them
         if length > num_positions:
             most = 2**62 if self._learned is None else len(self._learned)
+            if length > most:
+                raise ValueError(f"{length} positions, but {most} were learned")
             num_positions = max(length, min(2 * length + _FIRST_POSITIONS, most))
             tables = self._make(num_positions)
             self._made = num_positions, tables

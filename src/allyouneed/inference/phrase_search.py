@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from allyouneed.inference.beams import NOTHING, Beams, SearchRequest
 from allyouneed.inference.required_phrases import Progress, RequiredPhrases
-from allyouneed.inference.selection import Chosen
+from allyouneed.inference.selection import Chosen, Restriction
 from allyouneed.symbols import END, NEVER_PRODUCED
 
 
@@ -59,7 +59,9 @@ class PhraseSearch:
                     for parent, token in zip(parents[place].tolist(), tokens[place].tolist(), strict=True)
                 ]
 
-    def needed(self, logits: Any, lengths: Sequence[int]) -> dict[int, list[dict[int, float]]]:
+    def needed(
+        self, logits: Any, lengths: Sequence[int], restriction: Restriction | None = None
+    ) -> dict[int, list[dict[int, float]]]:
         """By sentence, the tokens that each hypothesis needs next, with their log-probabilities.
 
         `lengths` are the numbers of tokens that each sentence has.
@@ -72,16 +74,25 @@ class PhraseSearch:
             rows = np.asarray(rows if isinstance(rows, np.ndarray) else rows.float().cpu(), np.float64)
             largest = rows.max(axis=1, keepdims=True)
             rows = rows - largest - np.log(np.exp(rows - largest).sum(axis=1, keepdims=True))
+            free = rows.copy() if restriction else rows
+            if restriction and restriction.cannot_end[place]:
+                free[:, END] = NOTHING
+            if restriction and restriction.repeated:
+                sentences, beams, tokens = restriction.repeated
+                free[beams[sentences == place], tokens[sentences == place]] = NOTHING
             found[place] = [
-                {token: float(row[token]) for token in self._tokens(required, progress, row, lengths[place])}
-                for row, progress in zip(rows, self._progress[place], strict=True)
+                {
+                    token: float(row[token])
+                    for token in self._tokens(required, progress, others, lengths[place])
+                }
+                for row, others, progress in zip(rows, free, self._progress[place], strict=True)
             ]
         return found
 
     def _tokens(
         self, required: RequiredPhrases, progress: Progress, row: NDArray[np.float64], length: int
     ) -> set[int]:
-        """The tokens that a hypothesis needs, and behind a phrase the best that do not continue its word."""
+        """The tokens that a hypothesis needs, and behind a phrase the best of `row` that end its word."""
         tokens = required.next_tokens(progress, length)
         if progress.is_behind:
             best = np.where(required.continues, NOTHING, row)

@@ -231,8 +231,9 @@ class BeamSearch:
     def _with_phrases(self, continuation: Continuation) -> Chosen:
         """Choose how hypotheses are continued, where some sentences must contain phrases."""
         logits = self._decoding.logits(self._beams.last_tokens())
-        needed = self._phrases.needed(logits, self._beams.lengths.tolist())
-        for place, *_ in continuation.restriction.forced if continuation.restriction else ():
+        restriction = continuation.restriction
+        needed = self._phrases.needed(logits, self._beams.lengths.tolist(), restriction)
+        for place, *_ in restriction.forced if restriction else ():
             needed.pop(place, None)
         chosen = self._decoding.choose(logits, continuation)
         return self._phrases.share_out(chosen, needed, self._beams)

@@ -20,7 +20,7 @@ from allyouneed.inference.vocabulary_shortlist import Shortlist
 from allyouneed.interop import from_argos, from_ctranslate2, from_huggingface, from_marian
 from allyouneed.interop.foreign import Imported
 from allyouneed.interop.foreign_files import located
-from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, random_pairs
+from allyouneed.interop.parity import SENTENCES, Ids, largest_difference, most_tokens, random_pairs
 from allyouneed.language_codes import primary_language
 from allyouneed.storage.checkpoint import CONFIG, WEIGHTS, write_checkpoint
 from allyouneed.storage.publish import publish_directory, read_manifest, require_free, sha256_of
@@ -175,14 +175,16 @@ def proved(imported: Imported, engine: Engine) -> float:
     Raises ModelError if it is too large, or if sub-words or greedy outputs differ.
     """
     sources, targets = random_pairs(imported.config.model, UNKNOWN + 1)
-    sentences: list[Ids] = [ids for ids in map(imported.source.encode, SENTENCES) if ids]
-    search = SearchConfig(beam_size=1, max_length=_MOST_WRITTEN + 1, max_extra_tokens=1_000)
+    most = most_tokens(imported.config.model)
+    num_written = min(_MOST_WRITTEN, most - 1)
+    sentences: list[Ids] = [ids[:most] for ids in map(imported.source.encode, SENTENCES) if ids]
+    search = SearchConfig(beam_size=1, max_length=num_written + 1, max_extra_tokens=1_000)
     written = [found[0].ids for found in generate(engine, sentences, search)]
     with _running(imported.packages[0]):
         original = imported.load()
         split = [original.encode(text) for text in _TEXTS]
         theirs = original.scored([*sources, *sentences], [*targets, *written])
-        greedy = original.greedy(sentences, _MOST_WRITTEN)
+        greedy = original.greedy(sentences, num_written)
     pairs = [each.source for each in theirs], [each.target for each in theirs]
     ours = [  # without the end symbol, where they were cut off before it
         score.token_log_probs[: max(len(each.log_probs), len(each.target))]
@@ -194,7 +196,7 @@ def proved(imported: Imported, engine: Engine) -> float:
             "the imported model splits text into other sub-words than its own software; it is not kept, "
             "please report it"
         )
-    if [[*ids[:_MOST_WRITTEN]] for ids in greedy] != [[*ids[:_MOST_WRITTEN]] for ids in written]:
+    if [[*ids[:num_written]] for ids in greedy] != [[*ids[:num_written]] for ids in written]:
         raise ModelError(
             "the imported model writes something else than in its own software; it is not kept, "
             "please report it"

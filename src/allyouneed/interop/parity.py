@@ -71,7 +71,7 @@ def require_agreement(
             "the export joins sub-words to other text than the model; it is not kept, please report it"
         )
     sources, targets = random_pairs(model.config, SENTINEL)
-    most = _most_tokens(model.config)
+    most = most_tokens(model.config)
     sentences = [ids[:most] for ids in encoded]
     greedy, engine = SearchConfig(beam_size=1, max_extra_tokens=5), build_engine(model)
     sources += sentences
@@ -82,14 +82,15 @@ def require_agreement(
 
 def random_pairs(config: ModelConfig, least: int) -> tuple[list[Ids], list[Ids]]:
     """Pairs of different lengths with random ids from `least` on; always the same pairs."""
-    draw, most = np.random.default_rng(1), _most_tokens(config)
+    draw, most = np.random.default_rng(1), most_tokens(config)
     lengths = [min(length, most) for length in _LENGTHS]
     sources = [draw.integers(least, config.source_vocab_size, n).tolist() for n in lengths]
     targets = [draw.integers(least, config.target_vocab_size, n).tolist() for n in reversed(lengths)]
     return sources, targets
 
 
-def _most_tokens(config: ModelConfig) -> int:
+def most_tokens(config: ModelConfig) -> int:
+    """Number of tokens of the longest sentence, without end symbol, that both software packages can take."""
     return (config.most_positions or max(_LENGTHS) + 1) - 1
 
 

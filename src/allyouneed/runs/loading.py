@@ -77,7 +77,7 @@ def load_translator(
 
     Raises:
         ModelError: A model is missing, damaged or for another task, or another model, the student or the
-            shortlist has other vocabularies.
+            shortlist has other vocabularies, or the student fewer positions.
         UsageError: The precision or the device is not available on this machine, or the model does not write
             the language, or only `source` is given.
     """
@@ -89,6 +89,10 @@ def load_translator(
         student = load_translator(draft, device=device, precision=precision, threads=threads)
         if translator.tokenizers != student.tokenizers:
             raise ModelError(f"{draft}: has other vocabularies than {path}; name a student of that model")
+        own, of_student = translator.engine.max_positions, student.engine.max_positions
+        if of_student is not None and (own is None or own > of_student):
+            message = f"has {of_student:,} positions, fewer than {path}; name a student that has as many"
+            raise ModelError(f"{draft}: {message}")
         translator.engine.student = student.engine
     return translator.into(to, source) if to else translator
 

@@ -442,4 +442,5 @@ class KeepingTranslator:
     def for_repair(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of an attempt that is a repair, instead of those of the first."""
         own = options.get("beam_size") or self._translator.config.search.beam_size
-        return {**options, "beam_size": max(own, _BEAM_SIZE), "alignments": self._aligns}
+        repair = {"beam_size": max(own, _BEAM_SIZE), "blockwise": False, "alignments": self._aligns}
+        return {**options, **repair}

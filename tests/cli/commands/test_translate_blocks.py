@@ -66,6 +66,17 @@ def test_blockwise_decoding_writes_what_greedy_search_writes_and_tells_its_block
     assert (code, out) == greedy[:2]
 
 
+def test_blocks_go_with_terms_which_are_required_one_by_one(
+    run_command: RunCommand, toy_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "terms.tsv").write_bytes(b"sun\tyak\n")
+    options = "--draft", toy_model, "--beam-size", "1", "--glossary", tmp_path / "terms.tsv"
+    code, out, told = run_command("translate", toy_model, *options, stdin=b"sun moon\nmoon\n")
+    assert code == 0, told
+    assert b"yak" in out
+    assert out.count(b"\n") == 2
+
+
 def test_what_cannot_be_read_in_blocks_is_refused_in_a_line(
     run_command: RunCommand, heads: Path, toy_model: Path, multilingual_model: Path
 ) -> None:

@@ -137,6 +137,7 @@ SAVED: dict[str, Any] = {
         {"symbols": [*SAVED["symbols"], "(S"]},
         {"symbols": [*SAVED["symbols"], 7]},
         {"symbols": "(S"},
+        {"tags": "endings"},  # without all endings of words
         {"brackets": "joined"},  # its closing bracket has no number
         {"brackets": "joined", "symbols": [*SAVED["symbols"][:-1], ")0", ")2"]},  # no one end
         {"brackets": "joined", "symbols": [*SAVED["symbols"][:-1], ")00"]},

@@ -24,6 +24,7 @@ class Upper:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.tokenizers = (SimpleNamespace(encode=self.encode, languages={">>de<<": 5, ">>fr<<": 6}), None)
 
     def encode(self, text: str) -> list[int]:
         if "long" in text:
@@ -61,6 +62,11 @@ def test_a_document_has_up_to_so_many_lines_and_ends_before_a_blank_line() -> No
     assert found == ["A", "B", "C", "D", "", "E", "F"]
     assert asked == ["a ¶ b ¶ c", "d", "", "e ¶ f"]
     assert (documents.num_documents, documents.num_repaired) == (2, 0)
+
+
+def test_a_document_is_in_one_language_whose_symbol_it_has_once() -> None:
+    lines = ">>fr<< a", ">>fr<< b", ">>de<< c", "d", ">>xx<< e"
+    assert translated(*lines)[1] == [">>fr<< a ¶ b", ">>de<< c", "d ¶ >>xx<< e"]
 
 
 def test_a_document_has_no_more_tokens_than_the_pairs_that_were_trained_on() -> None:

@@ -102,7 +102,9 @@ def test_a_growing_output_and_a_prefix_have_no_symbol(told: Translator) -> None:
     assert last == whole.text
     with told.engine.ready(), Scheduler(Batching()) as scheduler:
         future = told.submit(scheduler, TEXTS[1], prefix="xy", max_length=9)
-        next_ones = told.continuations(scheduler, TEXTS[1], "xy", 3)
+        by_blocks = told.into("fr", "de")
+        by_blocks.config = by_blocks.config.replace(search={"blockwise": True, "beam_size": 1})
+        next_ones = by_blocks.continuations(scheduler, TEXTS[1], "xy", 3)
         scheduler.work_off()
         assert future.result().translations[0].text.startswith("xy")
         prefix = told._target_tokenizer.encode("xy")

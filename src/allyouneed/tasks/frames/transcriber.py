@@ -18,6 +18,7 @@ from allyouneed.config.run import (
 )
 from allyouneed.config.settings import Batch, Config, Workers, require_counts, takes
 from allyouneed.data.frame_format import FrameFormat
+from allyouneed.data.sentences import too_long_error
 from allyouneed.data.tokenizer import Tokenizer
 from allyouneed.data.vectors import Vectors
 from allyouneed.errors import DataError, UsageError
@@ -146,14 +147,14 @@ class Transcriber:
         require_counts(workers=workers)
         given = {"length_penalty": length_penalty, "length_normalization": length_normalization}
         search = combined_search({name: v for name, v in given.items() if v is not None}, self.config.search)
-        encode = partial(encode_pair, self.encode, self._tokenizer.encode)
+        encode = partial(encode_pair, self.encode, self._target)
         pairs = (encoded_or_failure(encode, request) for request in requests)
         return answer_pairs(self.engine, pairs, self._tokenizer, search, workers=workers or self._workers)
 
     def score(self, sources: Sequence[Frames], targets: Sequence[str]) -> list[PairScore]:
         """The score of each target as the text of its source, in order; raises DataError as `transcribe`."""
         require_one_each("sources", sources, "targets", targets)
-        encoded = map(self._tokenizer.encode, targets)
+        encoded = map(self._target, targets)
         pairs = map(EncodedPair, count(1), map(self.encode, sources), encoded)
         answers = answer_pairs(self.engine, pairs, self._tokenizer, self.config.search, workers=self._workers)
         return [answer.result for answer in require_all(answers, "pair")]
@@ -165,6 +166,13 @@ class Transcriber:
         frames = source if isinstance(source, Vectors) else self._frames.encode(source)
         self._require_few(len(frames))
         return frames
+
+    def _target(self, text: str) -> list[int]:
+        """The ids of a text; raises DataError if there are too many."""
+        ids, most = self._tokenizer.encode(text), self.engine.max_positions
+        if most and len(ids) >= most:
+            raise too_long_error(len(ids), most - 1)
+        return ids
 
     def _require_few(self, num_frames: int) -> None:
         config, most = self.engine.config, self.engine.max_positions
@@ -192,7 +200,7 @@ class Transcriber:
 
         model, frames = only_model(self.engine.models), [*map(self.encode, sources)]
         texts = [each.text for each in self.transcribe(frames)] if targets is None else targets
-        ids = map(self._tokenizer.encode, texts)
+        ids = map(self._target, texts)
         return attentions_of(model, frames, ids, self._tokenizer, self.config, for_page=for_page)
 
     @cached_property
@@ -221,7 +229,8 @@ class Transcriber:
     def _transcription(self, found: list[list[Hypothesis]]) -> Translation:
         best = found[0][0]
         pieces = [*self._tokenizer.pieces(best.ids), *([END_PIECE] if best.ended else [])]
-        return Translation(self._tokenizer.decode(best.ids), best.score, pieces, best.token_log_probs)
+        text, is_cut = self._tokenizer.decode(best.ids), bool(best.ids) and not best.ended
+        return Translation(text, best.score, pieces, best.token_log_probs, is_cut=is_cut)
 
 
 _WINDOW = 128

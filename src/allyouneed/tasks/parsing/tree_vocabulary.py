@@ -106,6 +106,7 @@ class TreeVocabulary(SymbolVocabulary):
             and brackets in get_args(Brackets)
             and (brackets != "joined" or _are_joined(symbols))
             and (tags != "words" or (brackets == "joined" and {*UNKNOWN_WORD_CLASSES} <= {*symbols}))
+            and (tags != "endings" or {*ENDINGS} <= {*symbols})
         )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from allyouneed.data.tokenizer import split_symbol
 from allyouneed.errors import DataError
 from allyouneed.tasks.requests import Answer, Failure, TranslationRequest
 from allyouneed.tasks.translation.outputs import Translation
@@ -30,14 +31,15 @@ def parted(document: str) -> list[str]:
 class DocumentTranslator:
     """Translates lines as documents, with a model that was trained on some.
 
-    A document ends before a blank line, after `most_lines` lines, and before it has more tokens than the
-    pairs that the model was trained on. If a translation has another number of lines than its document, or
-    was cut, these lines are translated one by one.
+    A document ends before a blank line or one in other languages, after `most_lines` lines, and before it has
+    more tokens than the pairs that the model was trained on. If a translation has another number of lines
+    than its document, or was cut, these lines are translated one by one.
     """
 
     def __init__(self, translator: Translator, most_lines: int) -> None:
         self._translator, self._most_lines = translator, most_lines
-        self._separator_tokens = len(translator.encode(SEPARATOR))
+        tokenizer, _ = translator.tokenizers
+        self._separator_tokens, self._symbols = len(tokenizer.encode(SEPARATOR)), tokenizer.languages
         self.num_documents = self.num_repaired = 0
         """Number of documents of several lines so far, and of those that were translated line by line."""
 
@@ -51,7 +53,7 @@ class DocumentTranslator:
         def asked() -> Iterator[_Asked]:
             for document in self._documents(requests):
                 waiting.append(document)
-                yield _as_one(document)
+                yield self._as_one(document)
 
         for answer in self._translator.answer(asked(), **options):
             document = waiting.popleft()
@@ -78,7 +80,8 @@ class DocumentTranslator:
         room, most_tokens = 0, self._translator.config.data.max_tokens
         for request in requests:
             size = self._num_tokens(request)
-            if document and (size is None or size > room or len(document) == self._most_lines):
+            is_full = size is None or size > room or len(document) == self._most_lines
+            if document and (is_full or self._languages(request) != self._languages(document[0])):
                 yield document
                 document = []
             if size is None:
@@ -89,6 +92,21 @@ class DocumentTranslator:
         if document:
             yield document
 
+    def _languages(self, request: _Asked) -> tuple[str, str, str] | None:
+        """What a line says about its languages."""
+        if isinstance(request, Failure):
+            return None
+        symbol, _ = split_symbol(request.text, self._symbols)
+        return symbol.strip(), request.to, request.source
+
+    def _as_one(self, document: list[_Asked]) -> _Asked:
+        first, *others = document
+        if not others or isinstance(first, Failure):
+            return first
+        of_lines = (each.text for each in others if isinstance(each, TranslationRequest))
+        lines = (split_symbol(text, self._symbols)[1] for text in of_lines)
+        return replace(first, text=joined([first.text, *lines]))
+
     def _num_tokens(self, request: _Asked) -> int | None:
         """Number of tokens of a line with its separator; None if it is blank, has one, or cannot be read."""
         if isinstance(request, Failure) or SEPARATOR in request.text:
@@ -98,10 +116,3 @@ class DocumentTranslator:
         except DataError:
             return None
         return found + self._separator_tokens if found else None
-
-
-def _as_one(document: list[_Asked]) -> _Asked:
-    first, *others = document
-    if not others or isinstance(first, Failure):
-        return first
-    return replace(first, text=joined(each.text for each in document if isinstance(each, TranslationRequest)))

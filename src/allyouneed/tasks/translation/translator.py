@@ -262,7 +262,7 @@ class Translator:
 
         options = {"beam_size": num, "max_length": len(ids) + 1, "min_length": 0, "early_stopping": False}
         others = {"sampling": False, "mbr": None, "coverage_penalty": 0.0, "alignments": False}
-        search = self.config.search.replace(**options, **others)
+        search = self.config.search.replace(**options, **others, blockwise=False)
         likely = partial(self._maker(search, num).continuations, num_written=len(ids))
         job = Job([Source(source, ids, len(self._encoder.begin))], likely)
         return scheduler.submit(SearchPlan(self.engine, search, num), job, deadline=deadline)
