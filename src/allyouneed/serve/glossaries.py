@@ -3,10 +3,10 @@
 import json
 import re
 import uuid
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Final
@@ -47,7 +47,6 @@ class GlossaryFolder:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, Lock()
-        self._loaded = OrderedDict[str, Glossary]()
         self._infos = dict[str, GlossaryInfo]()
         with publish.disk_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -56,6 +55,8 @@ class GlossaryFolder:
             )
         for file in files:
             self._infos[file.stem] = _read(file)[0]
+        self.glossary = lru_cache(_MOST_LOADED)(self._glossary)
+        """Returns the glossary with an id that there is, ready for use; ids never come back."""
 
     def all(self) -> list[GlossaryInfo]:
         """All glossaries, the oldest first."""
@@ -69,15 +70,8 @@ class GlossaryFolder:
         """The terms of a glossary that there is."""
         return _read(self._file(glossary_id))[1]
 
-    def glossary(self, glossary_id: str) -> Glossary:
-        """The glossary with an id that there is, ready for use."""
-        with self._lock:
-            if glossary_id not in self._loaded:
-                self._loaded[glossary_id] = as_glossary(self.entries(glossary_id))
-                while len(self._loaded) > _MOST_LOADED:
-                    self._loaded.popitem(last=False)
-            self._loaded.move_to_end(glossary_id)
-            return self._loaded[glossary_id]
+    def _glossary(self, glossary_id: str) -> Glossary:
+        return as_glossary(self.entries(glossary_id))
 
     def create(self, name: str, languages: tuple[str, str], entries: list[tuple[str, str]]) -> GlossaryInfo:
         """Store a glossary, all or nothing.
@@ -102,7 +96,6 @@ class GlossaryFolder:
         with self._lock, publish.disk_errors(self._folder):
             self._file(glossary_id).unlink(missing_ok=True)
             self._infos.pop(glossary_id, None)
-            self._loaded.pop(glossary_id, None)
 
     def _file(self, glossary_id: str) -> Path:
         assert _ID.fullmatch(glossary_id)
