@@ -35,7 +35,7 @@ _RATE_BY_WIDTH, _RATE_OF_CONTINUED, _RATE_OF_POST_NORM = 0.75, 0.3, 0.4
 """Highest learning rate, times d_model; its shares in a run that continues a model, and with normalisation
 after the sums, which diverges at such rates."""
 _WARM_UP_SHARE, _LONGEST_WARM_UP = 0.2, 4_000
-_DROPOUTS = {0.1: 25.0, 0.2: 60.0, 0.3: math.inf}
+_DROPOUTS = {0.1: 25.0, 0.2: 80.0, 0.3: math.inf}
 """Rate of dropout -> number of epochs up to which it is taken."""
 _BY_HEART, _GAP = 1.01, 0.3
 """Share of the least validation loss, and nats below the validation loss, that tell what a run lacks."""
