@@ -95,6 +95,9 @@ def test_tags_in_a_text_stay_around_their_words() -> None:
         target = "A {}BIG{} <g>DOG</g>".format(*tags)
         assert shouted_text("a.xlf", content) == content.replace("<target/>", f"<target>{target}</target>")
         assert SEEN == ["A big dog"]
+    for text in ("enter &lt;code&gt; here", "a &lt;b and c&gt; d", "to &lt;a@b.com&gt;", "&lt;/b&gt; a"):
+        shouted_text("a.xlf", unit.format(text))
+        assert [text.replace("&lt;", "<").replace("&gt;", ">")] == SEEN
     content = unit.format("<![CDATA[A <b>big</b> dog]]>")
     assert "<target>A &lt;b&gt;BIG&lt;/b&gt; DOG</target>" in shouted_text("a.xlf", content)
     assert "<target>1 &lt; 2 &lt;B&gt; A</target>" in shouted_text(

@@ -149,6 +149,12 @@ def test_brackets_and_bars_mean_no_more_than_before() -> None:
     assert shouted_text("a.md", table) == ("| A | B |\n|---|---|\n| ONE \\| *TWO* `x \\| y` | C |\n")
 
 
+def test_bars_outside_of_tables_stay() -> None:
+    assert shouted_text("a.md", "- run `a | b`\n  and more | or\n") == "- RUN `a | b` AND MORE | OR\n"
+    table = "| A | B | C |\n|---|---|---|\n| x \\| y | x | y |\n"
+    assert shouted_text("a.md", table) == "| A | B | C |\n|---|---|---|\n| X \\| Y | X | Y |\n"
+
+
 def test_settings_in_toml_stay() -> None:
     page = '+++\ntitle = "One"\n+++\nA dog\n'
     assert shouted_text("a.md", page) == page.replace("A dog", "A DOG")

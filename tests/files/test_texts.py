@@ -90,7 +90,11 @@ def test_quotation_marks_of_an_app_keep_white_space() -> None:
     content = "<resources><string name='a'>{}</string></resources>"
     for given, expected in {
         '"Two  spaces and <b>bold</b> text"': "TWO \\u0020SPACES AND <b>BOLD</b> TEXT",
-        'Say "hi"': "SAY HI",
+        'Say "hi" &quot;here&quot;': "SAY HI HERE",
+        "\"Name's <xliff:g>%s's</xliff:g>\"": "NAME\\'S <xliff:g>%s\\'s</xliff:g>",
+        '"\'"': "\\'",
+        '"@"': "\\@",
+        'a <![CDATA["b"]]>': 'A <![CDATA["b"]]>',
         r"Say \"hi\"": r"SAY \"HI\"",
         "A &lt;b>big&lt;/b> dog": "A &lt;b>BIG&lt;/b> DOG",
     }.items():

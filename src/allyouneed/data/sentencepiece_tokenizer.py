@@ -11,7 +11,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from allyouneed.data.tokenizer import ListedTokenizer, require_pieces, surrogate_errors
@@ -109,14 +109,16 @@ class SentencePieceTokenizer(ListedTokenizer):
         The arguments are those of `Tokenizer.train`.
 
         Raises:
-            UsageError: `vocab_size` is too small or too large for this text, and says what would do, or
-                `sentencepiece` is not installed.
+            UsageError: `vocab_size` is too small or too large for this text, which says what would do, unless
+                `or_else` is None, or `sentencepiece` is not installed.
         """
-        library, lines, written = _library(), [*lines], io.BytesIO()
+        library, written = _library(), io.BytesIO()
+        lines = lines if or_else is not None else [*lines]
         num_others = len(CONTROL_SYMBOLS) - 1  # the library counts its unknown piece
+        raised: list[BaseException] = []
         try:
             library.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=_noting_errors(lines, raised),
                 model_writer=written,
                 vocab_size=vocab_size - num_others,
                 character_coverage=1.0,
@@ -128,6 +130,8 @@ class SentencePieceTokenizer(ListedTokenizer):
                 minloglevel=3,
             )
         except RuntimeError as error:
+            if raised:
+                raise raised[0] from None
             least = _least_size(error, num_others)
             if least and or_else is None:
                 return cls.learn(lines, -(-least // 8) * 8, or_else)
@@ -233,6 +237,15 @@ def _processor(model: bytes) -> "SentencePieceProcessor":
 def _is_special(processor: "SentencePieceProcessor", number: int) -> bool:
     """Whether a piece of the library stands for no text."""
     return bool(processor.is_unknown(number) or processor.is_control(number) or processor.is_unused(number))
+
+
+def _noting_errors(lines: Iterable[str], raised: list[BaseException]) -> Iterator[str]:
+    """The lines; what reading them raises is noted, as the library makes a `RuntimeError` of it."""
+    try:
+        yield from lines
+    except BaseException as error:
+        raised.append(error)
+        raise
 
 
 def _least_size(error: RuntimeError, num_others: int) -> int:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from allyouneed.errors import DataError
 from allyouneed.files.office_text import CELLS, INLINE_CELLS, SLIDES, WORDS, Names, OfficeText
-from allyouneed.files.translating import Translate, decoded, encoded, joined
+from allyouneed.files.translating import PAGE_ENCODING, XML_ENCODING, Translate, decoded, encoded, joined
 from allyouneed.markup.dialect import HTML, XML, Dialect, escaped, xml_fault
 from allyouneed.markup.document import Document
 from allyouneed.markup.paragraph import Content
@@ -53,6 +53,7 @@ _NAMESPACES: Final = {
     CELLS: "spreadsheetml",
     INLINE_CELLS: "spreadsheetml",
 }
+_ENCODINGS: Final = XML_ENCODING, PAGE_ENCODING
 _MOST_PACKED: Final = 100
 """How many times larger a large part may become."""
 
@@ -97,7 +98,9 @@ class Archive(NamedTuple):
             new.comment = archive.comment
             for each in archive.infolist():
                 is_new = each.filename in found
-                new.writestr(each, encoded(found[each.filename], b"") if is_new else _read(archive, each))
+                new.writestr(
+                    each, encoded(found[each.filename], b"", *_ENCODINGS) if is_new else _read(archive, each)
+                )
         return written.getvalue()
 
     def _part(
@@ -107,7 +110,10 @@ class Archive(NamedTuple):
         if reader is None:
             return None
         try:
-            text, _ = decoded(_read(archive, member))
+            content = _read(archive, member)
+            if reader is _page and b"<html" not in content:
+                return None
+            text, _ = decoded(content)
             page = _PAGE_TYPE.sub("", text, count=1)
             if fault := xml_fault(page if page == text else _ENTITY.sub(" ", page)):
                 raise DataError(f"{fault}; export the file again", label="E-XML")
@@ -125,11 +131,11 @@ class Archive(NamedTuple):
             raise DataError("encrypted; save it without a password")
         if found := next((each for each in members if re.fullmatch(self.macros, each.filename)), None):
             raise DataError(f"has macros ({found.filename}); save it without them")
-        of_texts = [each for each in members if self._reader(each)]
+        of_texts = [*filter(self._reader, members)]
         _require_size("the file", members, _MOST_BYTES_IN_ALL)
         _require_size("its texts", of_texts, _MOST_BYTES_OF_TEXTS)
         for each in members:
-            if each in of_texts or each.file_size > _MOST_PACKED * each.compress_size:
+            if self._reader(each) or each.file_size > _MOST_PACKED * each.compress_size:
                 _require_size(each.filename, [each], _MOST_BYTES)
 
 
@@ -178,8 +184,8 @@ def _document(dialect: Dialect) -> Reader:
 
 
 def _page(part: str, _: Translate) -> Content:
-    """A chapter of a book; other XML files of books have no text."""
-    return Document(part, _XHTML) if re.search(r"<html[\s>]", part) else Content([part])
+    """A chapter of a book."""
+    return Document(part, _XHTML)
 
 
 def _open_document(part: str, translate: Translate) -> Content:

@@ -6,7 +6,15 @@ from typing import Final
 
 from allyouneed.errors import DataError, UsageError
 from allyouneed.files.elements import Element, elements
-from allyouneed.files.translating import Place, Translate, encoded, joined, replaced, well_formed
+from allyouneed.files.translating import (
+    XML_ENCODING,
+    Place,
+    Translate,
+    encoded,
+    joined,
+    replaced,
+    well_formed,
+)
 from allyouneed.language_codes import distance
 from allyouneed.markup.dialect import XML, escaped, with_escaped_tags
 from allyouneed.markup.document import Document
@@ -51,7 +59,8 @@ def xliff(content: bytes, translate: Translate) -> bytes:
             places.append((end, end, f"{line}<target>{translation}</target>"))
     language = translate.target_language
     whole = replaced(text, places)
-    return encoded(_OF_FILE.sub(lambda each: each[0] + _names(each[0], language), whole), mark)
+    whole = _OF_FILE.sub(lambda each: each[0] + _names(each[0], language), whole)
+    return encoded(whole, mark, XML_ENCODING)
 
 
 def _names(tag: str, language: str) -> str:
@@ -106,7 +115,7 @@ def tmx(content: bytes, translate: Translate) -> bytes:
             begin, end = variant.span
             line = _line_before(text, begin)
             places.append((end, end, f'{line}<tuv xml:lang="{target}">{segment}</tuv>'))
-    return encoded(replaced(text, sorted(places)), mark)
+    return encoded(replaced(text, sorted(places)), mark, XML_ENCODING)
 
 
 def _closest(language: str, variants: Iterable[Element]) -> Element | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from allyouneed.markup.dialect import XML
 
-_TRANSLATED: Final = re.compile(r"\btranslat(?:e|able)\s*=\s*[\"'](?:yes|true|(no|false))[\"']")
+_TRANSLATED: Final = re.compile(r"(?<![\w.-])translat(?:e|able)\s*=\s*[\"'](?:yes|true|(no|false))[\"']")
 
 
 @dataclass

@@ -54,8 +54,10 @@ def _contents(text: str) -> Iterator[Content]:
     starts = [0]
     for line in lines:
         starts.append(starts[-1] + len(line))
-    position = 0
+    position, is_cell = 0, False
     for token in parser.parse(text):
+        if token.type in ("td_open", "th_open", "td_close", "th_close"):
+            is_cell = token.nesting > 0
         if token.map is None or token.type not in ("inline", "html_block") or _DIRECTIVE.match(token.content):
             continue
         begin, end = starts[token.map[0]], starts[min(token.map[1], len(lines))]
@@ -66,10 +68,9 @@ def _contents(text: str) -> Iterator[Content]:
             yield Content([text[position:begin]])
             yield Document(text[begin:end])
             position = end
-        elif found := _found(text, token.content, begin, end):
+        elif found := _found(text, _in_cell(token.content) if is_cell else token.content, begin, end):
             yield Content([text[position : found[0]]])
             pieces = [*_Inline(parser, token, _prefix(token, lines)).pieces()]
-            is_cell = found[1] - found[0] > len(token.content) and "|" in token.content
             yield (_Cell if is_cell else Content)(pieces, _written)
             position = found[1]
     yield Content([text[position:]])
@@ -79,9 +80,6 @@ def _found(text: str, content: str, begin: int, end: int) -> tuple[int, int] | N
     """Where a page has the text of a block, between marks of quotations and lists at the ends of lines."""
     first, *others = content.split("\n")
     start = text.find(first, begin, end)
-    if start < 0 and not others:  # a cell of a table
-        first = first.replace("|", r"\|")
-        start = text.find(first, begin, end)
     place = start + len(first)
     for line in others:
         if start < 0 or (found := text.find(line, place, end)) < 0:
@@ -98,13 +96,17 @@ def _prefix(token: Token, lines: Sequence[str]) -> str:
     return lines[number][: max(0, place)] if place >= 0 else ""
 
 
+def _in_cell(text: str) -> str:
+    return re.sub(r"\\?\|", r"\\|", text)
+
+
 class _Cell(Content):
     """A cell of a table, in which `|` has another meaning unless it is escaped."""
 
     def written(self, translations: Iterator[tuple[str, Links | None]]) -> Iterator[str]:
         """See `Content`."""
         for each in super().written(translations):
-            yield re.sub(r"\\?\|", r"\\|", each)
+            yield _in_cell(each)
 
 
 class _Inline:

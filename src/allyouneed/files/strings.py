@@ -10,6 +10,7 @@ from allyouneed.data.spans import KINDS, Spans
 from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
 from allyouneed.files.translating import (
+    CATALOGUE_ENCODING,
     Place,
     Translate,
     decoded,
@@ -34,12 +35,12 @@ _UNIT: Final = re.compile(
 )
 _STRING: Final = re.compile(rf"^(msgstr(?:\[(\d+)\])?[ \t]+)({_LINES})", re.MULTILINE)
 _TEMPLATE: Final = re.compile(
-    r'^("Plural-Forms: *)nplurals=INTEGER; plural=EXPRESSION(?=;?\\n"$)', re.MULTILINE
+    r'^("Plural-Forms: *)nplurals=INTEGER; plural=EXPRESSION(?=;?\\n")', re.MULTILINE
 )
 _TWO_FORMS: Final = frozenset(
     {
         *("bg", "ca", "da", "de", "el", "en", "es", "et", "eu", "fi", "gl", "he", "hu", "it", "nb", "nl"),
-        *("nn", "no", "pt", "sq", "sv"),
+        *("nn", "no", "sq", "sv"),
     }
 )
 """Languages whose plural is right for every number but 1, as templates have room for."""
@@ -102,7 +103,8 @@ def gettext(content: bytes, translate: Translate) -> bytes:
                 wanted.append((start + string.start(3), start + string.end(3), unit[2]))
     found = iter(_each(translate, sources))
     written = ((begin, end, _po_lines(next(found), eol)) for begin, end, eol in wanted)
-    return encoded(_with_language(replaced(text, written), translate.target_language), mark)
+    whole = _with_language(replaced(text, written), translate.target_language)
+    return encoded(whole, mark, CATALOGUE_ENCODING)
 
 
 def _po_lines(text: str, line_end: str) -> str:
@@ -276,7 +278,7 @@ def _yaml_scalar(node: Any, text: str, document: str, dump: Callable[..., str]) 
     indent = re.match(r"\s*", next((line for line in body.split("\n") if line.strip()), "  "))
     prefix = indent[0] if indent else "  "
     new = text.rstrip("\n")
-    new = re.sub(r"\n+", r"\g<0>\n", new) if node.style == ">" else new
+    new = re.sub(r"(?<=[^\n])\n+", r"\g<0>\n", new) if node.style == ">" else new
     return f"{head}\n" + re.sub(r"^(?=.)", lambda _: prefix, new, flags=re.MULTILINE) + end
 
 

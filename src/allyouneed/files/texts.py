@@ -5,6 +5,8 @@ from typing import Final
 
 from allyouneed.files.elements import Element, elements
 from allyouneed.files.translating import (
+    PAGE_ENCODING,
+    XML_ENCODING,
     Translate,
     decoded,
     encoded,
@@ -47,7 +49,9 @@ def web_page(content: bytes, translate: Translate) -> bytes:
     if _XHTML.match(text):
         dialect = dialect._replace(write=escaped, has_empty_tags=True)
     with_attributes = joined(translate, [Attributes(text, dialect)])[0]
-    return encoded(joined(translate, [Document(with_attributes, dialect)])[0], mark)
+    return encoded(
+        joined(translate, [Document(with_attributes, dialect)])[0], mark, XML_ENCODING, PAGE_ENCODING
+    )
 
 
 def xml(content: bytes, translate: Translate) -> bytes:
@@ -57,7 +61,7 @@ def xml(content: bytes, translate: Translate) -> bytes:
         DataError: It is not well-formed, or declares entities.
     """
     text, mark = well_formed(content)
-    return encoded(joined(translate, [Document(text, XML)])[0], mark)
+    return encoded(joined(translate, [Document(text, XML)])[0], mark, XML_ENCODING)
 
 
 def _read_string(raw: str) -> str:
@@ -76,13 +80,15 @@ def _with_written_spaces(text: str) -> str:
 
 
 def _without_quotes(raw: str) -> str:
-    """A string without quotation marks, between which white space stays as it is."""
+    """A string without quotation marks, between which white space and apostrophes stay as they are."""
     parts, is_quoted = list[str](), False
-    for part in _QUOTES.split(raw):
-        if part == '"':
+    for part in _PARTS.split(raw):
+        if part in ('"', "&quot;"):
             is_quoted = not is_quoted
+        elif is_quoted and part[:1] not in "<\\":
+            parts.append(_with_written_spaces(re.sub(r"'|\A[@?]", r"\\\g<0>", part)))
         else:
-            parts.append(_with_written_spaces(part) if is_quoted and part[:1] not in "<\\" else part)
+            parts.append(part)
     return "".join(parts)
 
 
@@ -99,7 +105,8 @@ _RESOURCES: Final = {
     "string-array": _ITEMS,
     "plurals": _ITEMS,
 }
-_QUOTES: Final = re.compile(r'(<[^>]*>|\\.|")', re.DOTALL)
+_PARTS: Final = re.compile(r'(<!\[CDATA\[.*?\]\]>|<[^>]*>|\\.|"|&quot;)', re.DOTALL)
+"""Tags, escapes and quotation marks of a string."""
 _REFERENCE: Final = re.compile(r"[@?][\w:.]*(?:/[\w.]+)?")
 
 
@@ -120,7 +127,7 @@ def android(content: bytes, translate: Translate) -> bytes:
     ]
     found = joined(translate, [*map(_android_string, strings)])
     places = ((*each.inner_span, new) for each, new in zip(strings, found, strict=True))
-    return encoded(replaced(text, places), mark)
+    return encoded(replaced(text, places), mark, XML_ENCODING)
 
 
 def _android_string(element: Element) -> Document:

@@ -13,10 +13,10 @@ from allyouneed.markup.paragraph import Content
 
 _ESCAPE: Final = re.compile(r"\\(?:[Uu]([\dA-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
-_ENCODING: Final = re.compile(
-    r"""(\A\s*<\?xml\s[^<>]{1,80}?\sencoding\s*=\s*["'] | <meta\s[^<>]{0,200}?\bcharset\s*=\s*["']?
-    | ^"Content-Type:[^"\n]{1,80}?\bcharset=)([\w.:-]+)""",
-    re.MULTILINE | re.VERBOSE | re.IGNORECASE,
+XML_ENCODING: Final = re.compile(r"(\A\s*<\?xml\s[^<>]{1,80}?\sencoding\s*=\s*[\"'])([\w.:-]+)")
+PAGE_ENCODING: Final = re.compile(r"(<meta\s[^<>]{0,200}?\bcharset\s*=\s*[\"']?)([\w.:-]+)", re.IGNORECASE)
+CATALOGUE_ENCODING: Final = re.compile(
+    r'(^"Content-Type:[^"\n]{1,80}?\bcharset=)([\w.:-]+)', re.MULTILINE | re.IGNORECASE
 )
 """The encoding that an XML file, a web page or a catalogue of gettext declares."""
 
@@ -75,13 +75,15 @@ def decoded(content: bytes) -> tuple[str, bytes]:
         raise DataError(message, label="E-UTF8") from None
 
 
-def encoded(text: str, mark: bytes) -> bytes:
-    """A text and the mark of its encoding as a file, which no longer declares another one than UTF-8."""
+def encoded(text: str, mark: bytes, *declarations: re.Pattern[str]) -> bytes:
+    """A text and the mark of its encoding as a file, whose `declarations` no longer name another one."""
 
     def declared(found: re.Match[str]) -> str:
         return found[0] if found[2].lower() in ("utf-8", "utf8") else f"{found[1]}UTF-8"
 
-    return mark + _ENCODING.sub(declared, text, count=1).encode()
+    for each in declarations:
+        text = each.sub(declared, text, count=1)
+    return mark + text.encode()
 
 
 def with_line_feeds(text: str) -> tuple[str, Callable[[str], str]]:

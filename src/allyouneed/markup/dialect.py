@@ -7,6 +7,7 @@ write tags anew; that of older standard libraries takes quadratic time where tag
 
 import html
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 from xml.parsers import expat
@@ -33,7 +34,10 @@ _ESCAPED_MARKUP: Final = re.compile(
     .replace(r"|[^>])*+)(?:>|\Z)", r"|(?!&gt;)[^>])*+)(?:>|&gt;|\Z)"),
     _MARKUP.flags,
 )
-_ESCAPED_TAG: Final = re.compile(r"&lt;/?[A-Za-z](?:(?!&[lg]t;)[^<>])*+(?:>|&gt;)")
+_VALUE: Final = r"""(?:\\?"[^"<>]*"|\\?'[^'<>]*'|&quot;(?:(?!&quot;)[^<>])*&quot;|[^\s"'<>=&]+)"""
+_ESCAPED_TAG: Final = re.compile(
+    rf"&lt;(/?)([A-Za-z][\w:-]*)(?:\s+[\w:-]+\s*=\s*{_VALUE})*+\s*(/?)(?:>|&gt;)"
+)
 _PROLOG: Final = re.compile(r"\A\ufeff?[ \t\r\n]*(?:<\?xml\s[^<>]*\?>[ \t\r\n]*)?(?:<!DOCTYPE\s[^][<>]*>)?")
 _RAW: Final = frozenset({"script", "style", "textarea", "title"})
 """Elements that contain no markup."""
@@ -112,9 +116,12 @@ DIALECTS: Final = {"html": HTML, "xml": XML}
 
 
 def with_escaped_tags(document: str, dialect: Dialect) -> Dialect:
-    """The dialect with tags of HTML like `&lt;b&gt;`, if all that a document writes so may be tags."""
-    num_tags = len(_ESCAPED_TAG.findall(document))
-    if not num_tags or num_tags < document.count("&lt;"):
+    """The dialect with tags of HTML like `&lt;b&gt;`, if all that a document writes so are tags in pairs."""
+    tags, num_open = _ESCAPED_TAG.findall(document), Counter[str]()
+    for end, name, empty in tags:
+        if not empty and name.lower() not in HTML.void:
+            num_open[name.lower()] += -1 if end else 1
+    if not tags or len(tags) < document.count("&lt;") or any(num_open.values()):
         return dialect
     return dialect._replace(
         markup=_ESCAPED_MARKUP,

@@ -70,7 +70,8 @@ def run_config(
     num_processes: int = 1,
 ) -> RunConfig:
     """The complete configuration: `given`, or else the run's own, fitted to data, device and processes."""
-    recorded = _recorded(directory)
+    recorded = RunConfig.from_toml(directory.config) if directory.config.is_file() else None
+    recorded, given = (each and _with_own_pairs(each, directory) for each in (recorded, given))
     if recorded is None:
         config = completed(given or preset(prepared.task.default_preset), prepared, device, num_processes)
         if config.training.init_from is None:
@@ -95,13 +96,11 @@ def run_config(
     return config
 
 
-def _recorded(directory: RunDirectory) -> RunConfig | None:
-    """The configuration that a run has begun with; pairs that it made itself are where it is now."""
-    if not directory.config.is_file():
-        return None
-    recorded, own = RunConfig.from_toml(directory.config), directory.path / FIRST_MODELS / "data"
-    is_gone = recorded.training.replay is not None and not Path(recorded.training.replay).exists()
-    return recorded.replace(training={"replay": str(own)}) if is_gone and own.exists() else recorded
+def _with_own_pairs(config: RunConfig, directory: RunDirectory) -> RunConfig:
+    """A configuration whose pairs to replay, if a run made them itself, are where the run is now."""
+    own, replay = directory.path / FIRST_MODELS / "data", config.training.replay
+    is_gone = replay is not None and not Path(replay).exists()
+    return config.replace(training={"replay": str(own)}) if is_gone and own.exists() else config
 
 
 def completed(

@@ -200,24 +200,26 @@ class Documents:
     ) -> Translations:
         answers = list[Translations]()
         for batch in _batches(texts):
-            if document.is_forgotten:
-                raise asyncio.CancelledError
             asked = replace(options, links=any(text.needs_links for text in batch))
-            made = await self._patiently([text.text for text in batch], asked)
+            made = await self._patiently(document, [text.text for text in batch], asked)
             answers.append(made)
             document.num_done += sum(len(text.text) for text in batch)
         return [each for made in answers for each in made]
 
-    async def _patiently(self, texts: list[str], options: RequestOptions) -> Translations:
+    async def _patiently(
+        self, document: SentDocument, texts: list[str], options: RequestOptions
+    ) -> Translations:
         """Translate texts as soon as there is room, fewer at a time if that takes too long."""
         while True:
+            if document.is_forgotten:
+                raise asyncio.CancelledError
             try:
                 found = await self._translate_all(texts, options)
             except Refusal as refusal:
                 if refusal.status == 504 and len(texts) > 1:
-                    half = len(texts) // 2
-                    parts = [await self._patiently(part, options) for part in (texts[:half], texts[half:])]
-                    return [each for part in parts for each in part]
+                    halves = texts[: len(texts) // 2], texts[len(texts) // 2 :]
+                    made = [await self._patiently(document, half, options) for half in halves]
+                    return [each for half in made for each in half]
                 if refusal.status != 429:
                     raise
                 await asyncio.sleep(_SECONDS_TO_RETRY)

@@ -121,7 +121,8 @@ _CLOSING = {"Connection": "close"}
 _LATER = {"Retry-After": "1", **_CLOSING}
 _MOST_FILES = 4
 """Number of files that are received at the same time."""
-_STAYING_PATHS = ("/healthz", "/readyz", "/metrics")
+_UNCOUNTED_PATHS = ("/healthz", "/readyz")
+_STAYING_PATHS = (*_UNCOUNTED_PATHS, "/metrics")
 _log = logging.getLogger("allyouneed.server")
 
 
@@ -169,7 +170,7 @@ class Guard:
         sending = _Sending(send, self._is_stopping)
         try:
             self._hosts.require(headers)
-            if scope["path"] not in _OPEN_PATHS - {"/"}:
+            if scope["path"] not in _UNCOUNTED_PATHS:
                 address = (scope.get("client") or ("",))[0]
                 may_be_claimed = bool(self._settings.trusted_proxies) and "x-forwarded-for" in headers
                 self._rates.require(address, is_claimed=may_be_claimed)

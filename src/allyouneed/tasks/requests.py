@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from numpy.typing import NDArray
 
@@ -12,7 +12,7 @@ from allyouneed.config.settings import Batch, Config, Workers, require_counts
 from allyouneed.data.vectors import Vectors
 from allyouneed.errors import DataError, UsageError
 
-_OF_BLOCKS = "block_size", "accept_top", "accept_distance", "min_block"
+OF_BLOCKS: Final = "block_size", "accept_top", "accept_distance", "min_block"
 """Settings that act in blockwise decoding only."""
 _IDLE = {True: ("beam_size",), False: ("temperature", "top_k", "top_p", "seed")}
 """Whether outputs are sampled -> settings that then have no effect."""
@@ -32,7 +32,7 @@ def combined_search(given: Mapping[str, Any], own: SearchConfig) -> SearchConfig
             "beam_size: blockwise decoding is greedy search; leave out one",
             settings=["beam_size", "blockwise"],
         )
-    if not search.blockwise and (idle := [name for name in _OF_BLOCKS if name in given]):
+    if not search.blockwise and (idle := [name for name in OF_BLOCKS if name in given]):
         raise UsageError(f"{', '.join(idle)}: add blockwise, or leave it out", settings=[*idle, "blockwise"])
     if search.mbr is not None:
         search = search.replace(sampling=True)

@@ -17,6 +17,7 @@ from allyouneed.data.words import has_letters
 from allyouneed.errors import DataError, UsageError
 from allyouneed.language_codes import distance
 from allyouneed.tasks.requests import (
+    OF_BLOCKS,
     Answer,
     Failure,
     RequiredTerm,
@@ -443,4 +444,4 @@ class KeepingTranslator:
         """The options of an attempt that is a repair, instead of those of the first."""
         own = options.get("beam_size") or self._translator.config.search.beam_size
         repair = {"beam_size": max(own, _BEAM_SIZE), "blockwise": False, "alignments": self._aligns}
-        return {**options, **repair}
+        return {name: value for name, value in options.items() if name not in OF_BLOCKS} | repair

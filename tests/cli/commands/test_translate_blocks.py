@@ -70,7 +70,8 @@ def test_blocks_go_with_terms_which_are_required_one_by_one(
     run_command: RunCommand, toy_model: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "terms.tsv").write_bytes(b"sun\tyak\n")
-    options = "--draft", toy_model, "--beam-size", "1", "--glossary", tmp_path / "terms.tsv"
+    blocks = "--draft", toy_model, "--block-size", "3", "--beam-size", "1"
+    options = *blocks, "--glossary", tmp_path / "terms.tsv"
     code, out, told = run_command("translate", toy_model, *options, stdin=b"sun moon\nmoon\n")
     assert code == 0, told
     assert b"yak" in out

@@ -21,6 +21,9 @@ from allyouneed.config.environment import num_processes
 from allyouneed.errors import UsageError, notice, talk
 from allyouneed.storage.run_directory import FIRST_MODELS
 
+_FITTED = "warmup_steps", "learning_rate_factor"
+"""Settings that follow the number of updates."""
+
 if TYPE_CHECKING:
     import signal
 
@@ -180,7 +183,9 @@ def _chosen(
     begun = recorded.is_file() and not has_plan
     if begun and length.budget is not None:
         length.require_same(run, RunConfig.from_toml(recorded))
-        options = replace(options, preset=None, fidelity=None, config=None)  # the budget was chosen from them
+        if any((options.preset, options.fidelity, options.config)):
+            notice(f"{run}: goes on with the settings that it was begun with, not those of preset or file")
+        options = replace(options, preset=None, fidelity=None, config=None)
     given = _given(None if has_plan else run, data, options, continuation, settings)
     if length.budget is not None and not begun:
         given_model = options.preset, options.config, options.fidelity, continuation.init_from
@@ -189,9 +194,13 @@ def _chosen(
             raise UsageError("--replay: is for a model to continue; give --init-from, or a --preset")
         chosen = [*options.settings(), *settings]
         return Budget(length.budget, given if has_model else None, chosen, **vars(monolingual))
-    sets_warm_up = options.config or options.sets("training.warmup_steps")
-    is_of_preset = options.preset is not None or not begun
-    return length.fitted(given) if given and is_of_preset and not sets_warm_up else given
+    if given is None or options.config or options.sets("training.warmup_steps"):
+        return given
+    if not begun:
+        return length.fitted(given)
+    own = RunConfig.from_toml(recorded).training  # which may have been fitted
+    kept = {name: getattr(own, name) for name in _FITTED if not options.sets(f"training.{name}")}
+    return given.replace(training=kept) if options.preset else given
 
 
 def _given(
