@@ -40,10 +40,9 @@ class SentencePieceTokenizer(ListedTokenizer):
     def __init__(self, model: bytes, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
         super().__init__(pieces)
         self._model, self._processor = model, processor
+        ids = {name: token for token, name in enumerate(self._names)}
         self._id_of = [
-            UNKNOWN
-            if _is_special(processor, number)
-            else self._id_of_piece.get(processor.id_to_piece(number), UNKNOWN)
+            UNKNOWN if _is_special(processor, number) else ids.get(processor.id_to_piece(number), UNKNOWN)
             for number in range(processor.get_piece_size())
         ]
         self._known = {*self._id_of}

@@ -541,7 +541,6 @@ def test_a_budget_can_be_rehearsed(budget: RunCommand, tmp_path: Path) -> None:
             "--replay: is for a model to continue",
         ),
         (["--budget", "4s", "--steps", "3"], "--steps, --minutes: the budget decides when the run ends"),
-        (["--budget", "4s", "--set", "training.num_steps=3"], "--set training.num_steps: the budget decides"),
         (
             ["--budget", "4s", "--test-source", "a"],
             "give both --test-source and --test-reference, or neither",

@@ -174,8 +174,6 @@ def _chosen(
 
     options.require_sub_words(data)
     recorded, settings = run / "config.toml", length.settings()
-    if length.budget is not None and options.sets("training.num_steps"):
-        raise UsageError("--set training.num_steps: the budget decides when the run ends; leave it out")
     if precision is not None:
         settings.append(f'training.precision="{precision}"')
     has_text = monolingual != MonolingualOptions() or (run / FIRST_MODELS).exists()
