@@ -367,8 +367,11 @@ def test_ours_come_back_with_the_same_bits(random_model: RandomModel, to: str, t
         assert (model / name).read_bytes() == (tmp_path / "back" / name).read_bytes()
 
 
-def test_models_of_few_positions_come_back(random_model: RandomModel, tmp_path: Path) -> None:
-    model = random_model(positions="learned", max_positions=8)
+@pytest.mark.parametrize("num_positions", [2, 3, 8])
+def test_models_of_few_positions_come_back(
+    random_model: RandomModel, tmp_path: Path, num_positions: int
+) -> None:
+    model = random_model(positions="learned", max_positions=num_positions)
     export_model(model, "ctranslate2", tmp_path / "out")
     assert import_model(tmp_path / "out", tmp_path / "back").difference is not None
 

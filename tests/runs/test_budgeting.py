@@ -110,7 +110,7 @@ def test_a_given_batch_is_what_is_measured_and_divided(prepared: PreparedData, m
 def test_a_batch_has_room_for_the_longest_sentence(
     prepared: PreparedData, machine: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budgeting, "longest_sentence", lambda prepared, training: 3_000)
+    monkeypatch.setattr(budgeting, "longest_sentence", lambda prepared, pairs: 3_000)
     with PYTORCH_THREADS.limited_to(2):
         training = Budget(60).config(prepared, CPU).training
         assert (training.batch_tokens, training.micro_batch_tokens) == (3_000, 3_000)

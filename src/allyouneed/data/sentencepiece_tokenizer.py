@@ -40,7 +40,7 @@ class SentencePieceTokenizer(ListedTokenizer):
     def __init__(self, model: bytes, processor: "SentencePieceProcessor", pieces: Sequence[str]) -> None:
         super().__init__(pieces)
         self._model, self._processor = model, processor
-        ids = {name: token for token, name in enumerate(self._names)}
+        ids = {name: token for token, name in enumerate(self._names)}  # also of control symbols
         self._id_of = [
             UNKNOWN if _is_special(processor, number) else ids.get(processor.id_to_piece(number), UNKNOWN)
             for number in range(processor.get_piece_size())

@@ -111,7 +111,7 @@ class Archive(NamedTuple):
             return None
         try:
             content = _read(archive, member)
-            if reader is _page and b"<html" not in content:
+            if reader is _CHAPTER and b"<html" not in content:
                 return None
             text, _ = decoded(content)
             page = _PAGE_TYPE.sub("", text, count=1)
@@ -135,7 +135,9 @@ class Archive(NamedTuple):
         _require_size("the file", members, _MOST_BYTES_IN_ALL)
         _require_size("its texts", of_texts, _MOST_BYTES_OF_TEXTS)
         for each in members:
-            if self._reader(each) or each.file_size > _MOST_PACKED * each.compress_size:
+            if each.file_size > _MOST_BYTES and (
+                self._reader(each) or each.file_size > _MOST_PACKED * each.compress_size
+            ):
                 _require_size(each.filename, [each], _MOST_BYTES)
 
 
@@ -183,11 +185,6 @@ def _document(dialect: Dialect) -> Reader:
     return lambda part, _: Document(part, dialect)
 
 
-def _page(part: str, _: Translate) -> Content:
-    """A chapter of a book."""
-    return Document(part, _XHTML)
-
-
 def _open_document(part: str, translate: Translate) -> Content:
     """A part of an OpenDocument file; the bodies of notes, which stand within sentences, are translated."""
     notes = iter(joined(translate, [Document(note[2], _ODF) for note in _NOTE.finditer(part)]))
@@ -208,11 +205,13 @@ XLSX: Final = Archive(
     finds_kept=True,
 )
 ODF: Final = Archive({r"content\.xml|styles\.xml": _open_document}, macros=r"(?:Basic|Scripts)/.+")
+_CHAPTER: Final = _document(_XHTML)
+"""Reads a file of a book that may be a chapter, by its name."""
 EPUB: Final = Archive(
     {
         r".*\.x?html?": _document(_XHTML),
         r".*\.ncx": _document(XML),
-        r"(?!META-INF/).*\.xml": _page,
+        r"(?!META-INF/).*\.xml": _CHAPTER,
     },
     macros=r"(?!)",
 )

@@ -39,7 +39,7 @@ class Element:
 
     @property
     def content(self) -> str:
-        """What is in it."""
+        """The text between its tags, with the markup in it."""
         return self.start_tag.string[slice(*self.inner_span)]
 
     def child(self, name: str) -> "Element | None":

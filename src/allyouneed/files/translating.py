@@ -13,12 +13,12 @@ from allyouneed.markup.paragraph import Content
 
 _ESCAPE: Final = re.compile(r"\\(?:[Uu]([\dA-Fa-f]{4})|(.))", re.DOTALL)
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r"}
+# Each finds the encoding that a file declares, and what is before it.
 XML_ENCODING: Final = re.compile(r"(\A\s*<\?xml\s[^<>]{1,80}?\sencoding\s*=\s*[\"'])([\w.:-]+)")
 PAGE_ENCODING: Final = re.compile(r"(<meta\s[^<>]{0,200}?\bcharset\s*=\s*[\"']?)([\w.:-]+)", re.IGNORECASE)
 CATALOGUE_ENCODING: Final = re.compile(
     r'(^"Content-Type:[^"\n]{1,80}?\bcharset=)([\w.:-]+)', re.MULTILINE | re.IGNORECASE
 )
-"""The encoding that an XML file, a web page or a catalogue of gettext declares."""
 
 Translations = Iterable[tuple[str, Links | None]]
 """Translations with their alignments; None where there is none."""

@@ -175,11 +175,12 @@ def proved(imported: Imported, engine: Engine) -> float:
     Raises ModelError if it is too large, or if sub-words or greedy outputs differ.
     """
     sources, targets = random_pairs(imported.config.model, UNKNOWN + 1)
-    most = most_tokens(imported.config.model)
-    num_written = min(_MOST_WRITTEN, most - 1)
+    if not (most := most_tokens(imported.config.model)):
+        raise ModelError("the model has a single position, too few for a sentence; take another copy")
+    num_written = min(_MOST_WRITTEN, most)
     sentences: list[Ids] = [ids[:most] for ids in map(imported.source.encode, SENTENCES) if ids]
     search = SearchConfig(beam_size=1, max_length=num_written + 1, max_extra_tokens=1_000)
-    written = [found[0].ids for found in generate(engine, sentences, search)]
+    written = [found[0].ids[:most] for found in generate(engine, sentences, search)]
     with _running(imported.packages[0]):
         original = imported.load()
         split = [original.encode(text) for text in _TEXTS]

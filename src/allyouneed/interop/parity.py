@@ -90,7 +90,7 @@ def random_pairs(config: ModelConfig, least: int) -> tuple[list[Ids], list[Ids]]
 
 
 def most_tokens(config: ModelConfig) -> int:
-    """Number of tokens of the longest sentence, without end symbol, that both software packages can take."""
+    """Number of tokens of the longest sentence that is compared, without its end symbol."""
     return (config.most_positions or max(_LENGTHS) + 1) - 1
 
 

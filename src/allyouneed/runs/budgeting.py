@@ -90,7 +90,9 @@ class Budget:
         self.require_enough()
         tried = self.tried
         own_share = 1 - tried.training.replay_share
-        choices = _Choices(self.seconds, prepared, device, num_processes, say, self.settings, own_share)
+        longest = longest_sentence(prepared, training_pairs(prepared, tried).store)
+        given = self.seconds, prepared, device, num_processes, say, self.settings
+        choices = _Choices(*given, own_share, longest)
         pace = choices.pace(choices.fitted(tried))
         sized = tried if self.begun else choices.sized(pace).with_settings(self.settings)
         return choices.recipe(choices.fastest(sized, pace)).with_settings(self.settings)
@@ -119,11 +121,12 @@ class _Choices:
     settings: Sequence[str] = ()
     own_share: float = 1.0
     """Share of the target tokens that comes from the corpus; the others are replayed."""
+    longest: int = 1
+    """Number of tokens of the longest sentence, which a micro-batch holds."""
 
     def fitted(self, config: RunConfig) -> RunConfig:
         """The configuration with a batch that holds the longest sentence."""
-        least = longest_sentence(self.prepared, config.training)
-        batch = max(least, config.training.batch_tokens)
+        batch = max(self.longest, config.training.batch_tokens)
         return config.replace(training={"batch_tokens": batch}).with_settings(self.settings)
 
     def sized(self, pace: _Pace) -> RunConfig:
@@ -147,8 +150,8 @@ class _Choices:
         config = self.fitted(config.replace(training={"batch_tokens": batch}))
         if self._has_part_per_thread and config.training.micro_batch_tokens is None:
             parts = max(_FEWEST_PARTS, torch.get_num_threads())
-            batch, least = config.training.batch_tokens, longest_sentence(self.prepared, config.training)
-            micro_batch = min(batch, max(least, -(-batch // parts)))
+            batch = config.training.batch_tokens
+            micro_batch = min(batch, max(self.longest, -(-batch // parts)))
             config = config.replace(training={"micro_batch_tokens": micro_batch})
         given = config.training.precision
         precisions = fast_precisions(self.device) if given == "auto" else [given]

@@ -113,7 +113,8 @@ def completed(
         ResourceError: The model does not fit into memory.
     """
     training = config.training
-    longest = longest_sentence(prepared, training)
+    store = _with_replayed(prepared, training).store
+    longest = longest_sentence(prepared, store)
     if config.model.positions == "learned" and longest > config.model.max_positions:
         raise UsageError(
             f"model.max_positions = {config.model.max_positions} is too small: the longest sentence has "
@@ -147,7 +148,6 @@ def completed(
         data=prepared.config.model_dump(),
         training={"precision": resolve_precision(training.precision, device)},
     )
-    store = _with_replayed(prepared, training).store
     tokens = tokens_at_once(complete, store, longest, device, num_processes)
     complete = complete.replace(training=tokens)
     is_here = not training.sharded and device.type == "cpu"
@@ -158,9 +158,9 @@ def completed(
     return complete
 
 
-def longest_sentence(prepared: PreparedData, training: TrainingConfig) -> int:
-    """Number of tokens of the longest sentence of a run, with the end symbol."""
-    stores = [_with_replayed(prepared, training).store, *([] if prepared.valid is None else [prepared.valid])]
+def longest_sentence(prepared: PreparedData, pairs: PairStore) -> int:
+    """Number of tokens of the longest sentence of a run on these pairs, with the end symbol."""
+    stores = [pairs, *([] if prepared.valid is None else [prepared.valid])]
     return 1 + max(int(max(store.source_lengths.max(), store.target_lengths.max())) for store in stores)
 
 

@@ -331,7 +331,7 @@ class KeepingTranslator:
 
     def with_spans(self) -> "KeepingTranslator":
         """The same, keeping spans of all kinds, too."""
-        spans = (self._kept.spans or Spans()).of_all_kinds()
+        spans = self._kept.spans.of_all_kinds() if self._kept.spans else Spans()
         return KeepingTranslator(self._translator, replace(self._kept, spans=spans))
 
     @property

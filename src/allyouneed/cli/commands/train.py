@@ -21,9 +21,6 @@ from allyouneed.config.environment import num_processes
 from allyouneed.errors import UsageError, notice, talk
 from allyouneed.storage.run_directory import FIRST_MODELS
 
-_FITTED = "warmup_steps", "learning_rate_factor"
-"""Settings that follow the number of updates."""
-
 if TYPE_CHECKING:
     import signal
 
@@ -178,9 +175,9 @@ def _chosen(
         settings.append(f'training.precision="{precision}"')
     has_text = monolingual != MonolingualOptions() or (run / FIRST_MODELS).exists()
     has_plan = length.budget is not None and has_text  # which tells what the run was begun with
-    begun = recorded.is_file() and not has_plan
+    begun = RunConfig.from_toml(recorded) if recorded.is_file() and not has_plan else None
     if begun and length.budget is not None:
-        length.require_same(run, RunConfig.from_toml(recorded))
+        length.require_same(run, begun)
         if any((options.preset, options.fidelity, options.config)):
             notice(f"{run}: goes on with the settings that it was begun with, not those of preset or file")
         options = replace(options, preset=None, fidelity=None, config=None)
@@ -196,8 +193,8 @@ def _chosen(
         return given
     if not begun:
         return length.fitted(given)
-    own = RunConfig.from_toml(recorded).training  # which may have been fitted
-    kept = {name: getattr(own, name) for name in _FITTED if not options.sets(f"training.{name}")}
+    fitted = begun.training.model_dump(include={"warmup_steps", "learning_rate_factor"})
+    kept = {name: value for name, value in fitted.items() if not options.sets(f"training.{name}")}
     return given.replace(training=kept) if options.preset else given
 
 

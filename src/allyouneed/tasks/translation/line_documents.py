@@ -93,7 +93,7 @@ class DocumentTranslator:
             yield document
 
     def _languages(self, request: _Asked) -> tuple[str, str, str] | None:
-        """What a line says about its languages."""
+        """The symbol of a line, and the codes of its target and source; None for a failure."""
         if isinstance(request, Failure):
             return None
         symbol, _ = split_symbol(request.text, self._symbols)
