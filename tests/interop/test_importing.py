@@ -376,6 +376,12 @@ def test_models_of_few_positions_come_back(
     assert import_model(tmp_path / "out", tmp_path / "back").difference is not None
 
 
+def test_a_model_of_a_single_position_is_refused(random_model: RandomModel, tmp_path: Path) -> None:
+    export_model(random_model(positions="learned", max_positions=1), "ctranslate2", tmp_path / "out")
+    with pytest.raises(ModelError, match="a single position, too few for a sentence"):
+        import_model(tmp_path / "out", tmp_path / "back")
+
+
 def test_what_computes_something_else_is_not_published(
     marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
